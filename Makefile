@@ -1,0 +1,33 @@
+# Every target sets up what it needs: a virtual environment in .venv, under constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test lint format proof
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	touch $(READY)
+
+# Trains on the built-in sample for a few minutes, scores it, translates; leaves runs/demo and sample/.
+demo: $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+# Lint, types and the quick tests.
+test: lint
+	$(BIN)/python -m pytest -m "not proof"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The long checks.
+proof: $(READY)
+	$(BIN)/python -m pytest -m proof

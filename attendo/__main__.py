@@ -1,0 +1,5 @@
+"""`python -m attendo`"""
+
+from attendo.cli.main import run
+
+run()

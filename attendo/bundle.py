@@ -1,0 +1,284 @@
+"""A model's folder, and the only code that knows its format.
+
+    bundle.json          format version, what it is, checksums of the files that never change
+    config.yaml          the whole run's settings
+    tokenizer.json       or tokenizer.source.json and tokenizer.target.json
+    weights.safetensors  the weights to use, with their own checksum inside
+    data.json            what the data were: counts, fingerprint, machine
+    scores.json          what the model scored on validation
+    card.md              all of that in words
+    log.jsonl            what happened, a line each          } only a run has these
+    report.html          the same as curves                  }
+    checkpoints/step-N/  weights.safetensors and, in the latest ones, state.safetensors
+
+Text and safetensors only: nothing in a bundle is ever executed. Every file is written beside and renamed.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from attendo.config import from_dict, read_yaml, to_yaml
+from attendo.errors import BundleError, ConfigError
+from attendo.models.transformer import Transformer, build
+from attendo.recipe import RunConfig
+from attendo.storage import link_file, new_folder, read_tensors, sha256, storage_errors, write_file, write_tensors
+from attendo.text.pair import TokenizerPair
+
+FORMAT = 1
+STATES_KEPT = 2  # the latest, and the one before in case that is damaged
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An opened bundle: its files that never change, read and checked."""
+
+    path: Path
+    config: RunConfig
+    tokenizers: TokenizerPair
+
+    # --- what it holds -----------------------------------------------------------------------------------------
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        return self.config.data.languages
+
+    def data(self) -> dict[str, Any]:
+        return self._json("data.json")
+
+    def scores(self) -> dict[str, Any]:
+        return self._json("scores.json")
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        if not path.exists():
+            return {}
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BundleError(f"{path} is damaged ({error}). Copy the bundle again from where it came.") from None
+
+    def weights(self) -> Weights:
+        path = self.path / "weights.safetensors"
+        if not path.exists():
+            steps = self.checkpoints()
+            if not steps:
+                raise BundleError(f"{self.path} has no weights yet: its training has not reached a checkpoint.")
+            return self.checkpoint_weights(steps[-1])
+        return read_tensors(path)[0]
+
+    def model(self) -> Transformer:
+        """The model with its weights, ready to translate."""
+        model = build(self.config.model)
+        load_weights(model, self.weights(), where=str(self.path))
+        return model.eval()
+
+    # --- what a run adds ---------------------------------------------------------------------------------------
+
+    def save_weights(self, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        write_tensors(self.path / "weights.safetensors", weights, facts)
+
+    def save_scores(self, scores: Mapping[str, Any]) -> None:
+        write_file(self.path / "scores.json", json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+
+    def write(self, name: str, text: str) -> None:
+        write_file(self.path / name, text)
+
+    def checkpoints(self) -> list[int]:
+        """The steps that have a checkpoint, ascending."""
+        folder = self.path / "checkpoints"
+        return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
+
+    def checkpoint(self, step: int) -> Path:
+        return self.path / "checkpoints" / f"step-{step:08d}"
+
+    def checkpoint_weights(self, step: int) -> Weights:
+        return read_tensors(self.checkpoint(step) / "weights.safetensors")[0]
+
+    def save_checkpoint(
+        self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Tensor], facts: Any, *, best: int | None
+    ) -> None:
+        """Adds a checkpoint from which training can go on; the weights to use become those of step `best`."""
+        path = self.checkpoint(step)
+        if path.exists():  # a run asked to stop right where it had just saved
+            return
+        with new_folder(path) as folder:
+            write_tensors(folder / "weights.safetensors", weights, {"step": step})
+            write_tensors(folder / "state.safetensors", state, facts)
+        usable = best if best is not None and self.checkpoint(best).exists() else step
+        link_file(self.checkpoint(usable) / "weights.safetensors", self.path / "weights.safetensors")
+
+    def prune(self, keep: set[int]) -> None:
+        """Removes checkpoints that are not to be kept, and training states but the latest."""
+        with storage_errors(self.path):
+            steps = self.checkpoints()
+            for step in steps:
+                if step not in keep:
+                    shutil.rmtree(self.checkpoint(step), ignore_errors=True)
+            for step in steps[:-STATES_KEPT]:
+                (self.checkpoint(step) / "state.safetensors").unlink(missing_ok=True)
+
+    def latest_state(self) -> tuple[int, Weights, dict[str, Tensor], Any] | None:
+        """(step, weights, state, facts) of the latest checkpoint that is whole, or None."""
+        damaged: BundleError | None = None
+        for step in reversed(self.checkpoints()):
+            path = self.checkpoint(step) / "state.safetensors"
+            if not path.exists():
+                continue
+            try:
+                state, facts = read_tensors(path)
+                return step, self.checkpoint_weights(step), state, facts
+            except BundleError as error:
+                damaged = error
+        if damaged is not None:
+            raise damaged
+        return None
+
+    def log(self, entry: Mapping[str, Any]) -> None:
+        with (
+            storage_errors(self.path / "log.jsonl"),
+            (self.path / "log.jsonl").open("a", encoding="utf-8") as file,
+        ):
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def read_log(self) -> list[dict[str, Any]]:
+        """The log's entries; a last line that was cut by a crash is not one."""
+        path = self.path / "log.jsonl"
+        if not path.exists():
+            return []
+        entries = []
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            try:
+                entries.append(json.loads(line))
+            except ValueError:
+                continue
+        return entries
+
+    def rewind_log(self, step: int) -> None:
+        """Forgets what was logged after `step`: it will happen again."""
+        kept = [entry for entry in self.read_log() if entry.get("step", 0) <= step]
+        self.write("log.jsonl", "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept))
+
+    # --- copies ------------------------------------------------------------------------------------------------
+
+    def copy(self, out: Path, weights: Mapping[str, Tensor], *, scores: Mapping[str, Any] | None = None) -> "Bundle":
+        """A bundle without what only training needs, with the given weights."""
+        texts = {
+            name: (self.path / name).read_text(encoding="utf-8")
+            for name in ("card.md", "scores.json", "data.json")
+            if (self.path / name).exists()
+        }
+        if scores is not None:
+            texts["scores.json"] = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
+        return create_bundle(out, config=self.config, tokenizers=self.tokenizers, texts=texts, weights=weights)
+
+
+def create_bundle(
+    path: Path,
+    *,
+    config: RunConfig,
+    tokenizers: TokenizerPair,
+    texts: Mapping[str, str],
+    weights: Mapping[str, Tensor] | None = None,
+) -> Bundle:
+    """A new folder with everything that never changes, the given texts, and weights where there are some."""
+    if path.exists():
+        raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
+    fixed = {"config.yaml": to_yaml(config), **tokenizers.files()}
+    manifest = {
+        "format": FORMAT,
+        "kind": "translator",
+        "checksums": {name: sha256(text.encode("utf-8")) for name, text in fixed.items()},
+    }
+    with new_folder(path) as folder:
+        for name, text in {**fixed, **texts}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        if weights is not None:
+            write_tensors(folder / "weights.safetensors", weights, {})
+        (folder / "bundle.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return Bundle(path, config, tokenizers)
+
+
+def open_bundle(path: Path | str) -> Bundle:
+    """Reads a bundle's folder and checks it; weights are read when they are asked for."""
+    path = Path(path)
+    if not path.exists():
+        raise BundleError(f"there is no folder {path}. Train one with: attendo train SOURCE TARGET")
+    try:
+        manifest = json.loads((path / "bundle.json").read_text(encoding="utf-8"))
+        version, checksums = manifest["format"], manifest["checksums"]
+    except (FileNotFoundError, NotADirectoryError):
+        raise BundleError(
+            f"{path} is not a bundle: it has no bundle.json. Give the folder of a trained model."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BundleError(f"{path / 'bundle.json'} is damaged ({error}). Copy the bundle again.") from None
+    if version != FORMAT:
+        raise BundleError(
+            f"{path} has format {version}, and this attendo reads format {FORMAT}. Install a matching one."
+        )
+    texts = {}
+    for name, checksum in checksums.items():
+        try:
+            content = (path / name).read_bytes()
+        except OSError as error:
+            raise BundleError(f"{path / name} cannot be read ({error}). The bundle is not whole.") from None
+        if sha256(content) != checksum:
+            raise BundleError(
+                f"{path / name} was changed since it was written: its checksum does not match. Copy the bundle again; "
+                "to train with other settings, use --config and --set instead of editing a bundle."
+            )
+        texts[name] = content.decode("utf-8")
+    try:
+        config = from_dict(RunConfig, read_yaml(path / "config.yaml"))
+    except ConfigError as error:
+        raise BundleError(f"{path / 'config.yaml'}: {error}") from None
+    return Bundle(path, config, TokenizerPair.from_files(texts))
+
+
+def weights_of(model: nn.Module) -> Weights:
+    """The parameters by name; a shared one appears once."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def load_weights(model: nn.Module, weights: Weights, *, where: str) -> None:
+    """Copies weights into a model; a name or shape that does not fit is an error that says which."""
+    parameters = dict(model.named_parameters())
+    for problem, names in (("lacks", parameters.keys() - weights.keys()), ("has", weights.keys() - parameters.keys())):
+        if names:
+            raise BundleError(f"{where} {problem} the tensor {min(names)}, unlike the model its config describes.")
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
+            raise BundleError(f"{where}: the tensor {name} has shape {shapes}.")
+        parameter.data.copy_(weights[name])
+
+
+def average_weights(bundle: Bundle, steps: list[int]) -> Weights:
+    """The mean of the weights of several checkpoints, added up in float64."""
+    total: Weights = {}
+    for step in steps:
+        for name, tensor in bundle.checkpoint_weights(step).items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
+
+
+def average_last(bundle: Bundle, last: int, out: Path) -> tuple[Bundle, list[int]]:
+    """A new bundle with the mean of the last checkpoints of a run, and the steps they are of."""
+    steps = bundle.checkpoints()
+    if len(steps) < last:
+        raise BundleError(
+            f"{bundle.path} has {len(steps)} checkpoints, and --last {last} asks for more. Use --last {len(steps)}, or "
+            "train with a larger training.keep_checkpoints."
+            if steps
+            else f"{bundle.path} has no checkpoints to average: only the folder of a run has them."
+        )
+    chosen = steps[-last:]
+    return bundle.copy(out, average_weights(bundle, chosen), scores={}), chosen

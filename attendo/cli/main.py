@@ -1,0 +1,73 @@
+"""The `attendo` command. Each command is a file of this folder, imported only when it is used."""
+
+import importlib
+import sys
+
+import click
+
+from attendo import __version__
+from attendo.errors import AttendoError
+
+COMMANDS = {
+    "train": "Train a translator from pairs of text.",
+    "translate": "Translate lines of text.",
+    "evaluate": "Score a translator on a test set; compare two.",
+    "score": "Log probability of given translations.",
+    "average": "Average the last checkpoints of a run.",
+    "export": "Write a bundle for use elsewhere.",
+    "info": "What a bundle is: sizes, data, scores, training.",
+    "sample": "Write the built-in sample corpus.",
+}
+
+EPILOG = """\b
+Exit codes: 0 done; 1 a bug in attendo; 2 wrong arguments or settings; 3 unusable text; 4 missing, damaged or
+existing bundle; 5 training diverged; 6 disk full or not writable; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."""
+
+
+class Commands(click.Group):
+    """Knows its commands by name and imports one when it is asked for, so that --help is instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"attendo.cli.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="attendo")
+def main() -> None:
+    """From two text files to a translator.
+
+    \b
+    attendo train train.en train.de
+    attendo translate runs/en-de-1 --text "A man rides a bicycle."
+    """
+
+
+def run() -> None:
+    """Runs the command line; a known error is one line on standard error and its exit code."""
+    try:
+        main(standalone_mode=False)
+    except AttendoError as error:
+        click.echo(f"attendo: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("attendo: interrupted.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+        sys.stderr.close()
+        sys.exit(0)

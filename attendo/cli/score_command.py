@@ -1,0 +1,40 @@
+"""`attendo score`"""
+
+import json
+from typing import Any
+
+import click
+
+from attendo.cli.options import BUNDLE, common, reporter
+from attendo.cli.terminal import output
+
+
+@click.command(name="score")
+@BUNDLE
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path(), required=False)
+@click.option("--batch-size", type=click.IntRange(min=1), default=None, help="Sentences in a batch.")
+@common
+def command(
+    bundle: str,
+    source: str,
+    target: str | None,
+    batch_size: int | None,
+    seed: int | None,  # noqa: ARG001 (nothing here is random; every command takes it)
+    device: Any,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Log probability that the translator gives to each pair: natural logarithm, the end of sentence included."""
+    from attendo.text.corpus import CorpusFiles, read_pairs
+    from attendo.translator import load, perplexity
+
+    translator = load(bundle, device=device)
+    pairs = list(read_pairs(CorpusFiles(source=source, target=target)))
+    scores = translator.score(
+        [pair[0] for pair in pairs], [pair[1] for pair in pairs], batch_size=batch_size, reporter=reporter(quiet)
+    )
+    for score in scores:
+        output(json.dumps(vars(score)) if as_json else f"{score.log_prob:.6f}")
+    if not quiet:
+        click.echo(f"{len(scores):,} pairs, perplexity {perplexity(scores):.3f} per piece", err=True)

@@ -1,0 +1,66 @@
+"""How progress looks on a terminal: on standard error, so that results on standard output stay clean."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+T = TypeVar("T")
+
+PLAIN_SECONDS = 15.0  # between two progress lines where nothing can be overwritten, as in a log file
+
+
+class Terminal:
+    """A `Reporter` for people. Where standard error is no terminal, progress becomes a line now and then."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.bar: Progress | None = None
+        self.task: TaskID | None = None
+        self.last_line = 0.0
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False)
+
+    def track(self, items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+        if not self.console.is_terminal:
+            yield from items
+            return
+        with self._progress() as bar:
+            task = bar.add_task(what, total=total)
+            for item in items:
+                yield item
+                bar.advance(task)
+
+    def progress(self, step: int, steps: int, text: str) -> None:
+        if not self.console.is_terminal:
+            if step == steps or time.monotonic() - self.last_line >= PLAIN_SECONDS:
+                self.last_line = time.monotonic()
+                self.say(f"step {step:,}/{steps:,}  {text}")
+            return
+        if self.bar is None:
+            self.bar = self._progress()
+            self.task = self.bar.add_task("", total=steps)
+            self.bar.start()
+        assert self.task is not None
+        self.bar.update(self.task, completed=step, description=text)
+        if step == steps:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the progress line, so that what is written next stands below it."""
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = self.task = None
+
+    def _progress(self) -> Progress:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn())
+        return Progress(*columns, TimeRemainingColumn(compact=True), console=self.console, transient=True)
+
+
+def output(text: str) -> None:
+    """A line of results, in UTF-8 whatever the locale, ended by a line feed alone."""
+    sys.stdout.buffer.write(text.encode("utf-8") + b"\n")

@@ -1,0 +1,119 @@
+"""`attendo train`"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from attendo.cli.options import common, reporter
+from attendo.cli.terminal import output
+from attendo.config import merge, parse_assignments, read_yaml
+from attendo.errors import ConfigError
+
+
+@click.command(name="train")
+@click.argument("source", type=click.Path(), required=False)
+@click.argument("target", type=click.Path(), required=False)
+@click.option("--out", type=click.Path(), help="Folder of the new bundle. [runs/LANGUAGES-N]")
+@click.option("--from", "adapt_from", type=click.Path(), help="Start from this trained bundle, keeping its tokenizer.")
+@click.option("--resume", "resume_path", type=click.Path(), help="Go on with an interrupted run.")
+@click.option(
+    "--preset",
+    type=click.Choice(["auto", "tiny", "small", "base", "big"]),
+    default="auto",
+    show_default=True,
+    help="Size and recipe.",
+)
+@click.option(
+    "--config", "config_path", type=click.Path(), help="Settings from a YAML file, such as a run's config.yaml."
+)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="One setting: model.d_model=256.")
+@click.option("--steps", type=click.IntRange(min=1), help="Train for so many updates.")
+@click.option("--epochs", type=float, help="Train for so many passes over the data.")
+@click.option("--minutes", type=float, help="Train for about so long; fixes a number of steps after a measurement.")
+@click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Language codes. [from the file endings]")
+@click.option("--columns", metavar="N,M", help="Source and target column of a TSV file. [1,2]")
+@click.option("--reverse", is_flag=True, help="Translate from the second side to the first.")
+@click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
+@click.option("--valid-target", type=click.Path(), help="Its other side.")
+@common
+def command(
+    source: str | None,
+    target: str | None,
+    out: str | None,
+    adapt_from: str | None,
+    resume_path: str | None,
+    preset: Any,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    steps: int | None,
+    epochs: float | None,
+    minutes: float | None,
+    languages: tuple[str, str] | None,
+    columns: str | None,
+    reverse: bool,
+    valid_source: str | None,
+    valid_target: str | None,
+    seed: int | None,
+    device: Any,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Train a translator from pairs of text.
+
+    SOURCE and TARGET are two text files, line by line translations of each other; or SOURCE alone is a TSV or JSONL
+    file with both. Each may be compressed (.gz). Nothing else is needed.
+    """
+    from attendo import run
+
+    if resume_path is not None:
+        if source is not None or config_path is not None or assignments:
+            raise ConfigError("--resume takes everything from the run's folder: leave out files, --config and --set.")
+        bundle = run.resume(resume_path, device=device, reporter=reporter(quiet))
+    else:
+        data = {
+            "source": source,
+            "target": target,
+            "languages": list(languages) if languages else None,
+            "columns": _columns(columns),
+            "reverse": reverse or None,
+            "valid_source": valid_source,
+            "valid_target": valid_target,
+        }
+        layers: list[dict[str, Any]] = [
+            read_yaml(Path(config_path)) if config_path else {},
+            {"data": _given(data), **_given({"seed": seed, "adapt_from": adapt_from})},
+            _bounds(steps, epochs, minutes),
+            parse_assignments(assignments),
+        ]
+        settings = merge(*layers)
+        if "source" not in settings["data"]:
+            raise ConfigError("give the files to train on: attendo train SOURCE TARGET (or --config with data.source).")
+        bundle = run.train(settings, preset=preset, out=out, device=device, reporter=reporter(quiet))
+    if as_json:
+        output(json.dumps({"bundle": str(bundle.path), **bundle.scores()}, ensure_ascii=False))
+    else:
+        output(str(bundle.path))
+    if not quiet:
+        click.echo(f'The bundle is {bundle.path}. Try it: attendo translate {bundle.path} --text "…"', err=True)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _bounds(steps: int | None, epochs: float | None, minutes: float | None) -> dict[str, Any]:
+    """A bound on the command line replaces every bound of a config file."""
+    if steps is None and epochs is None and minutes is None:
+        return {}
+    return {"training": {"steps": steps, "epochs": epochs, "minutes": minutes}}
+
+
+def _columns(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.strip().isdigit() for part in parts):
+        raise ConfigError(f"--columns {text}: must be two numbers, such as 1,2.")
+    return [int(part) for part in parts]

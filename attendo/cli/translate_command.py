@@ -1,0 +1,83 @@
+"""`attendo translate`"""
+
+import json
+import sys
+from io import BufferedReader
+from typing import Any, cast
+
+import click
+
+from attendo.cli.options import BUNDLE, common, reporter, searching
+from attendo.cli.terminal import output
+from attendo.errors import DataError
+
+
+@click.command(name="translate")
+@BUNDLE
+@click.option("--text", help="One text to translate. [lines of standard input]")
+@searching
+@common
+def command(
+    bundle: str,
+    text: str | None,
+    beam: int,
+    n_best: int,
+    length_penalty: Any,
+    alpha: float,
+    stopping: Any,
+    max_length: int | None,
+    batch_size: int | None,
+    batch_tokens: int | None,
+    seed: int | None,  # noqa: ARG001 (searching draws nothing at random; every command takes it)
+    device: Any,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Translate lines of text: one line out for each line in, in the same order.
+
+    With --n-best, each line gives its translations best first as `number TAB score TAB text`.
+    """
+    from attendo.decoding.search import SearchOptions
+    from attendo.engines.torch_engine import BATCH_TOKENS
+    from attendo.text.corpus import decode_lines
+    from attendo.translator import load
+
+    options = SearchOptions(beam=beam, n_best=n_best, length_penalty=length_penalty, alpha=alpha, stopping=stopping)
+    translator = load(bundle, device=device)
+    lines = [text] if text is not None else list(decode_lines(cast(BufferedReader, sys.stdin.buffer), "standard input"))
+    if text is not None and "\n" in text:
+        raise DataError("--text is one line, and this text has line breaks. Give several lines on standard input.")
+    report = reporter(quiet)
+    translations = translator.translate_many(
+        lines,
+        options=options,
+        max_length=max_length,
+        batch_size=batch_size,
+        batch_tokens=batch_tokens or BATCH_TOKENS,
+        reporter=report,
+    )
+    for number, translation in enumerate(translations, start=1):
+        if translation.parts > 1:
+            report.say(
+                f"Line {number} is longer than the {translator.max_length} pieces the model was trained for: "
+                f"translated in {translation.parts} parts."
+            )
+        if as_json:
+            output(
+                json.dumps(
+                    {
+                        "source": translation.source,
+                        "text": translation.text,
+                        "score": translation.score,
+                        "log_prob": translation.log_prob,
+                        "parts": translation.parts,
+                        "candidates": [vars(candidate) for candidate in translation.candidates],
+                    },
+                    ensure_ascii=False,
+                )
+            )
+        elif n_best > 1:
+            for candidate in translation.candidates:
+                output(f"{number}\t{candidate.score:.4f}\t{candidate.text}")
+        else:
+            output(translation.text)

@@ -1,0 +1,174 @@
+"""From text files to pairs of ids on disk: read, counted, held out, tokenised, stored; once, while nothing changes."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attendo.data.store import PairStore, StoreWriter, open_store
+from attendo.errors import DataError
+from attendo.reporting import Reporter
+from attendo.storage import sha256
+from attendo.text.corpus import CorpusFiles, Pair, fingerprint, held_out, read_pairs, source_hash
+from attendo.text.pair import TokenizerPair
+from attendo.text.tokenizer import Kind, choose_vocab_size, count_words, train_tokenizer
+
+FORMAT = 1
+FEWEST_PAIRS = 10
+CHUNK = 20_000  # pairs tokenised at once
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A corpus ready for training. `facts` says what was read, kept, dropped and held out, and why."""
+
+    folder: Path
+    store: PairStore
+    valid: list[Pair]
+    tokenizers: TokenizerPair
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The first reading: which pairs are for validation, and how many words there are."""
+
+    is_valid: NDArray[np.bool_]
+    n_words: int
+
+
+def prepare(
+    files: CorpusFiles,
+    valid_files: CorpusFiles | None,
+    *,
+    tokenizers: TokenizerPair | None,
+    kind: Kind,
+    vocab_size: int | None,
+    joint: bool,
+    max_length: int,
+    cache: Path,
+    reporter: Reporter,
+) -> Prepared:
+    """Finds the corpus in the cache, or reads it and puts it there.
+
+    `tokenizers`, where given, are used as they are; otherwise they are learned from the training pairs.
+    """
+    digest = fingerprint(files)
+    valid_digest = None if valid_files is None else fingerprint(valid_files)
+    given = None if tokenizers is None else sha256(json.dumps(tokenizers.files()).encode())
+    learned = None if tokenizers is not None else [kind, vocab_size, joint]
+    key = sha256(json.dumps([FORMAT, digest, valid_digest, given, learned, max_length]).encode())[:16]
+    folder = cache / key
+    found = open_prepared(folder)
+    if found is not None:
+        reporter.say(f"Using the tokenised corpus of an earlier run ({folder}).")
+        return found
+
+    survey = _survey(files, hold_out=valid_files is None, reporter=reporter)
+    if tokenizers is None:
+        vocab_size = vocab_size or choose_vocab_size(survey.n_words)
+        tokenizers = _learn(files, survey, kind=kind, vocab_size=vocab_size, joint=joint, reporter=reporter)
+    counts = {"read": len(survey.is_valid), "kept": 0, "held_out": 0, "dropped_empty": 0, "dropped_long": 0}
+    tokens = {"source": 0, "target": 0}
+    valid: list[Pair] = []
+    with StoreWriter(folder) as writer:
+        pairs = reporter.track(read_pairs(files), "Tokenising", len(survey.is_valid))
+        for chunk in _chunks(zip(pairs, survey.is_valid, strict=True), CHUNK):
+            whole = [(pair, for_valid) for pair, for_valid in chunk if all(text.strip() for text in pair)]
+            counts["dropped_empty"] += len(chunk) - len(whole)
+            sources = tokenizers.source.encode_batch([source for (source, _), _ in whole])
+            targets = tokenizers.target.encode_batch([target for (_, target), _ in whole])
+            kept: list[tuple[list[int], list[int]]] = []
+            for (pair, for_valid), source, target in zip(whole, sources, targets, strict=True):
+                if max(len(source), len(target)) > max_length:
+                    counts["dropped_long"] += 1
+                elif for_valid:
+                    valid.append(pair)
+                else:
+                    kept.append((source, target))
+            counts["kept"] += len(kept)
+            writer.append([source for source, _ in kept], [target for _, target in kept])
+            tokens["source"] += sum(len(source) + 1 for source, _ in kept)
+            tokens["target"] += sum(len(target) + 1 for _, target in kept)
+        if valid_files is not None:
+            valid = [pair for pair in read_pairs(valid_files) if all(text.strip() for text in pair)]
+        counts["held_out"] = len(valid)
+        _check(files, counts, max_length)
+        facts = {
+            "pairs": counts,
+            "tokens_per_epoch": tokens,
+            "words": survey.n_words,
+            "vocab_size": vocab_size,
+            "fingerprint": digest,
+            "validation": "held out" if valid_files is None else valid_files.source,
+            "validation_fingerprint": valid_digest,
+        }
+        writer.finish({"facts": facts, "valid": valid, "tokenizers": tokenizers.files()})
+    prepared = open_prepared(folder)
+    if prepared is None:
+        raise DataError(f"the tokenised corpus in {folder} vanished while it was in use. Start again.")
+    return prepared
+
+
+def open_prepared(folder: Path) -> Prepared | None:
+    """The corpus that was prepared in a folder, or None where there is no whole one."""
+    found = open_store(folder)
+    if found is None:
+        return None
+    store, kept = found
+    valid = [(source, target) for source, target in kept["valid"]]
+    return Prepared(folder, store, valid, TokenizerPair.from_files(kept["tokenizers"]), kept["facts"])
+
+
+def _survey(files: CorpusFiles, *, hold_out: bool, reporter: Reporter) -> Survey:
+    hashes: list[NDArray[np.uint64]] = []
+    n_words = 0
+    for chunk in _chunks(reporter.track(read_pairs(files), "Reading"), CHUNK):
+        hashes.append(np.fromiter((source_hash(source) for source, _ in chunk), dtype=np.uint64, count=len(chunk)))
+        n_words += sum(count_words(source) + count_words(target) for source, target in chunk)
+    whole = np.concatenate(hashes)
+    return Survey(held_out(whole) if hold_out else np.zeros(len(whole), dtype=np.bool_), n_words)
+
+
+def _learn(
+    files: CorpusFiles, survey: Survey, *, kind: Kind, vocab_size: int, joint: bool, reporter: Reporter
+) -> TokenizerPair:
+    """Learns from training pairs alone: what is held out stays unseen."""
+
+    def lines(sides: tuple[int, ...]) -> Iterator[str]:
+        pairs = reporter.track(read_pairs(files), "Learning pieces", len(survey.is_valid))
+        for pair, for_valid in zip(pairs, survey.is_valid, strict=True):
+            if not for_valid:
+                for side in sides:
+                    yield pair[side]
+
+    if joint:
+        both = train_tokenizer(lines((0, 1)), kind=kind, vocab_size=vocab_size)
+        return TokenizerPair(both, both)
+    return TokenizerPair(
+        train_tokenizer(lines((0,)), kind=kind, vocab_size=vocab_size),
+        train_tokenizer(lines((1,)), kind=kind, vocab_size=vocab_size),
+    )
+
+
+def _check(files: CorpusFiles, counts: dict[str, int], max_length: int) -> None:
+    if counts["kept"] < FEWEST_PAIRS or not counts["held_out"]:
+        name = files.source if files.target is None else f"{files.source} and {files.target}"
+        raise DataError(
+            f"{name}: {counts['kept']} pairs are left for training and {counts['held_out']} for validation, of "
+            f"{counts['read']} read ({counts['dropped_empty']} had an empty side, {counts['dropped_long']} were longer "
+            f"than {max_length} pieces). At least {FEWEST_PAIRS} and 1 are needed; a useful translator wants thousands."
+        )
+
+
+def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    items = iter(items)
+    while chunk := list(islice(items, size)):
+        yield chunk

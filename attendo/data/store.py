@@ -1,0 +1,114 @@
+"""Pairs of ids on disk, mapped into memory: the corpus may be larger than the machine's RAM.
+
+A store is a folder: `source.ids`, `target.ids` (all ids of a side, end to end), `source.ends`, `target.ends` (where
+each pair ends, int64), and `store.json` with the key it was built for. It is written beside and renamed, so that a
+folder with `store.json` is whole.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attendo.data.batch import Batch, make_batch
+
+Ids = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Side:
+    """All sequences of one side."""
+
+    ids: Ids
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, i: int) -> Ids:
+        return self.ids[0 if i == 0 else self.ends[i - 1] : self.ends[i]]
+
+    def lengths(self) -> NDArray[np.int32]:
+        return np.diff(self.ends, prepend=0).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class PairStore:
+    """Pairs of sequences of ids, without control ids."""
+
+    source: Side
+    target: Side
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batch(self, indices: Iterable[int]) -> Batch:
+        chosen = list(indices)
+        return make_batch([self.source[i] for i in chosen], [self.target[i] for i in chosen])
+
+
+class StoreWriter:
+    """Appends pairs to a folder; the folder appears under its name only when all went well."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.temporary = folder.with_name(f".{folder.name}.partial")
+        self.files: dict[str, IO[bytes]] = {}
+        self.ends = {"source": 0, "target": 0}
+
+    def __enter__(self) -> "StoreWriter":
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self.temporary.mkdir(parents=True)
+        for side in self.ends:
+            for what in ("ids", "ends"):
+                self.files[f"{side}.{what}"] = (self.temporary / f"{side}.{what}").open("wb")
+        return self
+
+    def append(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> None:
+        for side, rows in (("source", sources), ("target", targets)):
+            ids = np.fromiter((i for row in rows for i in row), dtype=np.uint32)
+            ends = self.ends[side] + np.cumsum([len(row) for row in rows], dtype=np.int64)
+            self.files[f"{side}.ids"].write(ids.tobytes())
+            self.files[f"{side}.ends"].write(ends.tobytes())
+            if len(ends):
+                self.ends[side] = int(ends[-1])
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        """Everything was appended; `facts` are kept beside it."""
+        for file in self.files.values():
+            file.close()
+        (self.temporary / "store.json").write_text(json.dumps(facts, ensure_ascii=False), encoding="utf-8")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.temporary.rename(self.folder)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for file in self.files.values():
+            file.close()
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+
+def open_store(folder: Path) -> tuple[PairStore, dict[str, Any]] | None:
+    """The store in a folder with its facts, or None where there is no whole one."""
+    try:
+        facts = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return PairStore(_open_side(folder, "source"), _open_side(folder, "target")), facts
+
+
+def _open_side(folder: Path, side: str) -> Side:
+    return Side(_mapped(folder / f"{side}.ids", np.uint32), _mapped(folder / f"{side}.ends", np.int64))
+
+
+def _mapped(path: Path, kind: type[np.generic]) -> NDArray[Any]:
+    if path.stat().st_size == 0:  # nothing can be mapped
+        return np.zeros(0, dtype=kind)
+    return np.memmap(path, dtype=kind, mode="r")

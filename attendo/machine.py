@@ -1,0 +1,85 @@
+"""What this computer is good at: device, threads, allocator, precision. What it has used."""
+
+import ctypes
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from attendo.errors import ConfigError
+
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+
+
+def choose_device(name: DeviceName) -> torch.device:
+    """The device that was asked for, or with `auto` the fastest there is."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        return torch.device(next(kind for kind, there in available.items() if there))
+    if not available[name]:
+        there = ", ".join(kind for kind, is_there in available.items() if is_there)
+        raise ConfigError(
+            f"--device {name}: torch finds no such device here. Available: {there}, or use --device auto."
+        )
+    return torch.device(name)
+
+
+def mixed_precision(device: torch.device) -> torch.dtype | None:
+    """The lower precision that makes this device faster, or None where float32 is best."""
+    if device.type == "cuda" and torch.cuda.is_bf16_supported():
+        return torch.bfloat16
+    return None
+
+
+def keep_large_buffers() -> None:
+    """Tells glibc to keep freed memory instead of returning it to the kernel at every free.
+
+    The buffers of a training step come back in the next one; without this each of them is mapped and zeroed anew by the
+    kernel. Other C libraries simply go without.
+    """
+    if sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def set_threads(threads: int | None) -> int:
+    """Uses so many threads for torch's own work (all cores where None); returns how many."""
+    torch.set_num_threads(threads or os.cpu_count() or 1)
+    return torch.get_num_threads()
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has held so far; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def describe() -> dict[str, str | int]:
+    """The conditions of a run, for its record."""
+    return {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

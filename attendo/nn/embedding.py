@@ -1,0 +1,42 @@
+"""From ids to vectors, and back to logits."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attendo.nn.dropout import Dropout
+
+
+class Embedding(nn.Module):
+    """ids -> dropout(positions(E[id] * √d_model)), [B, T] -> [B, T, D].
+
+    `weight` is E: [vocab_size, d_model], given from outside so that it can be shared. `positions` adds where each token
+    stands, or is None where attention itself knows.
+    """
+
+    def __init__(self, *, weight: nn.Parameter, positions: nn.Module | None, dropout: float) -> None:
+        super().__init__()
+        self.weight = weight
+        self.scale = math.sqrt(weight.shape[1])
+        self.positions = positions
+        self.dropout = Dropout(dropout)
+
+    def forward(self, ids_BT: Tensor, *, offset: int = 0) -> Tensor:
+        x_BTD = F.embedding(ids_BT, self.weight) * self.scale
+        if self.positions is not None:
+            x_BTD = self.positions(x_BTD, offset=offset)
+        return self.dropout(x_BTD)
+
+
+class OutputProjection(nn.Module):
+    """x -> x Eᵀ + b: logits over the vocabulary. `weight` is E, often the embedding's own."""
+
+    def __init__(self, *, weight: nn.Parameter) -> None:
+        super().__init__()
+        self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(weight.shape[0]))
+
+    def forward(self, x_D: Tensor) -> Tensor:
+        return F.linear(x_D, self.weight, self.bias)

@@ -1,0 +1,53 @@
+"""The feed-forward network: the same two layers at every position."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attendo.nn.dropout import Dropout
+
+ActivationName = Literal["relu", "gelu", "silu", "swiglu"]
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = f(x W₁ + b₁) W₂ + b₂, with dropout after the activation f. W₁: [d_ff, d_model], W₂: [d_model, d_ff]."""
+
+    def __init__(
+        self, *, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor], dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return self.outer(self.dropout(self.activation(self.inner(x_BTD))))
+
+
+class GatedFeedForward(nn.Module):
+    """SwiGLU(x) = (SiLU(x W₁ + b₁) * (x W₃ + b₃)) W₂ + b₂ (Shazeer 2020). W₃ has the shape of W₁."""
+
+    def __init__(self, *, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.gate = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return self.outer(self.dropout(F.silu(self.inner(x_BTD)) * self.gate(x_BTD)))
+
+
+def build_feed_forward(name: ActivationName, *, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+    match name:
+        case "relu":
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.relu, dropout=dropout)
+        case "gelu":
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.gelu, dropout=dropout)
+        case "silu":
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.silu, dropout=dropout)
+        case "swiglu":
+            return GatedFeedForward(d_model=d_model, d_ff=d_ff, dropout=dropout)

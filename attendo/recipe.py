@@ -1,0 +1,137 @@
+"""One run, completely: the settings of all its parts, and the preset that chooses them from the corpus."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args
+
+from attendo.config import POSITIVE, Settings
+from attendo.models.presets import PresetName, sizes
+from attendo.models.transformer import TransformerConfig
+from attendo.text.corpus import CorpusFiles
+from attendo.training.settings import TrainingConfig
+
+RecipeName = Literal["auto", PresetName]
+RECIPES: tuple[str, ...] = ("auto", *get_args(PresetName))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig(Settings):
+    """Where the pairs come from."""
+
+    source: str
+    target: str | None = None
+    columns: tuple[int, int] = (1, 2)
+    reverse: bool = False
+    languages: tuple[str, str] | None = None
+    valid_source: str | None = None
+    valid_target: str | None = None
+    max_length: Annotated[int, POSITIVE] = 256  # pieces; a pair with a longer side is dropped
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        if min(self.columns) < 1:
+            yield "columns", "columns count from 1"
+        if self.valid_target is not None and self.valid_source is None:
+            yield "valid_target", "needs valid_source beside it"
+        if self.valid_source is not None and self.target is not None and self.valid_target is None:
+            yield "valid_source", "needs valid_target beside it"
+
+    def files(self) -> CorpusFiles:
+        return CorpusFiles(source=self.source, target=self.target, columns=self.columns, reverse=self.reverse)
+
+    def valid_files(self) -> CorpusFiles | None:
+        if self.valid_source is None:
+            return None
+        return CorpusFiles(
+            source=self.valid_source, target=self.valid_target, columns=self.columns, reverse=self.reverse
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig(Settings):
+    """How text becomes pieces."""
+
+    kind: Literal["bpe", "wordpiece", "characters"] = "bpe"
+    vocab_size: Annotated[int | None, POSITIVE] = None  # None: chosen from the number of words
+    joint: bool = True  # one tokenizer for both sides
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Settings):
+    """Everything that determines a run: `attendo train --config` with this repeats it."""
+
+    data: DataConfig
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: TransformerConfig
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    seed: int = 1
+    adapt_from: str | None = None  # the bundle whose weights and tokenizer the run starts from
+
+
+def choose(recipe: RecipeName, *, pairs: int, adapt: bool = False) -> dict[str, Any]:
+    """Model and training settings as plain values, for a corpus of so many pairs.
+
+    `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
+    that size. A size by name takes its own. `adapt`: the model is trained already, and is to stay close to what it is.
+    """
+    size: PresetName = _size_for(pairs) if recipe == "auto" else recipe
+    training = _training_for(size, pairs)
+    if adapt:
+        training |= {
+            "schedule": "linear",
+            "learning_rate": training["learning_rate"] / 10 if training["schedule"] != "paper" else 1e-4,
+            "warmup_steps": 100,
+            "epochs": min(10.0, training["epochs"]),
+        }
+        return {"training": training}
+    return {"model": sizes(size), "training": training}
+
+
+def _size_for(pairs: int) -> PresetName:
+    if pairs < 150_000:
+        return "tiny"
+    return "small" if pairs < 2_000_000 else "base"
+
+
+def _training_for(size: PresetName, pairs: int) -> dict[str, Any]:
+    """Small corpora are read many times, large ones a few; early stopping ends what does not help any more."""
+    epochs = min(100.0, max(3.0, 1_800_000 / max(pairs, 1)))
+    shared = {"epochs": epochs, "label_smoothing": 0.1, "clip_norm": 1.0, "patience": 12}
+    match size:
+        case "tiny":
+            return shared | {
+                "schedule": "cosine",
+                "learning_rate": 0.004,
+                "warmup_steps": 1000,
+                "batch_tokens": 2048,
+                "keep_checkpoints": 10,
+                "average": 10,
+            }
+        case "small":
+            return shared | {
+                "schedule": "cosine",
+                "learning_rate": 0.002,
+                "warmup_steps": 2000,
+                "batch_tokens": 4096,
+                "keep_checkpoints": 10,
+                "average": 10,
+            }
+        case "base" | "big":
+            return shared | {
+                "schedule": "paper",
+                "learning_rate": 1.0,
+                "warmup_steps": 4000,
+                "batch_tokens": 4096,
+                "accumulate": 6,
+                "clip_norm": 0.0,
+                "keep_checkpoints": 5 if size == "base" else 20,
+                "average": 5 if size == "base" else 20,
+            }
+
+
+def intervals(steps: int) -> dict[str, int]:
+    """How often to validate, save and log in a run of so many steps: about 20 validations and 40 checkpoints."""
+    return {
+        "validate_every": max(min(steps, 250), round(steps / 20)),
+        "checkpoint_every": max(min(steps, 50), round(steps / 40)),
+        "log_every": max(1, min(50, round(steps / 100))),
+    }

@@ -1,0 +1,302 @@
+"""Files → pairs of text.
+
+A corpus is two text files whose lines correspond, or one TSV, or one JSONL file; each plain or gzip. Files are
+UTF-8 and a line ends **only** at ``\\n`` (one ``\\r`` before it is dropped), so U+2028, U+0085, vertical tab and form
+feed are ordinary characters and line *i* of one file stays line *i* of the other. Everything is read as a stream:
+a corpus is never held in memory.
+"""
+
+import codecs
+import gzip
+import hashlib
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from attendo.errors import ConfigError, DataError
+
+Pair = tuple[str, str]
+"""(source, target)"""
+
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
+# Endings that have the shape of a language code and mean something else.
+_NOT_LANGUAGES = frozenset(
+    (
+        "bak",
+        "bpe",
+        "csv",
+        "dat",
+        "doc",
+        "hyp",
+        "lc",
+        "log",
+        "out",
+        "raw",
+        "ref",
+        "spm",
+        "src",
+        "tgt",
+        "tok",
+        "trg",
+        "txt",
+    )
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusFiles:
+    """Where the pairs are.
+
+    source: the path as the user gave it
+    target: the other path; None when one TSV or JSONL file holds both sides
+    columns: the columns of source and target in a TSV, counted from 1
+    reverse: translate from the second side to the first
+    """
+
+    source: str
+    target: str | None = None
+    columns: tuple[int, int] = (1, 2)
+    reverse: bool = False
+
+    def __post_init__(self) -> None:
+        if min(self.columns) < 1:
+            raise ConfigError(f"columns={self.columns}: columns are counted from 1, so 1,2 are the first two.")
+
+
+def read_lines(path: str) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or ``.gz``, without their line ends and without a byte order mark.
+
+    A last line without ``\\n`` is a line; nothing follows a last ``\\n``; an empty file has no lines.
+    """
+    with _reading(path) as stream:
+        yield from decode_lines(stream, path)
+
+
+def decode_lines(stream: io.BufferedReader, name: str) -> Iterator[str]:
+    """The lines of an open binary stream, as `read_lines` gives them; `name` stands for it in errors."""
+    head = stream.peek(1024)
+    for number, line in enumerate(stream, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+            if not line:  # the mark was the whole file
+                return
+        try:
+            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02X}) "
+                f"is not UTF-8. {_remedy(head)}"
+            ) from None
+        yield text
+
+
+def read_pairs(files: CorpusFiles) -> Iterator[Pair]:
+    """The pairs of a corpus in the order of the files, without ASCII spaces and tabs at the ends of a text.
+
+    Pairs with an empty side are handed on: line numbers stay true, and whoever drops them can count them.
+    """
+    match _format(files):
+        case "text":
+            pairs = _text_pairs(files.source, str(files.target))
+        case "tsv":
+            pairs = _tsv_pairs(files.source, files.columns)
+        case "jsonl":
+            pairs = _jsonl_pairs(files.source)
+    number = 0
+    for number, (source, target) in enumerate(pairs, start=1):  # noqa: B007 (used after the loop)
+        source, target = source.strip(" \t"), target.strip(" \t")
+        yield (target, source) if files.reverse else (source, target)
+    if number == 0:
+        raise _empty(files.source)
+
+
+def languages_of(files: CorpusFiles) -> tuple[str, str] | None:
+    """(source, target) languages by the files' endings (``train.en.gz`` → ``en``); None where those do not tell."""
+    if files.target is None:
+        return None
+    languages = []
+    for path in (files.source, files.target):
+        language = Path(_without_gz(path)).suffix.removeprefix(".")
+        if not _LANGUAGE.fullmatch(language) or language.lower() in _NOT_LANGUAGES:
+            return None
+        languages.append(language)
+    first, second = languages
+    return (second, first) if files.reverse else (first, second)
+
+
+def fingerprint(files: CorpusFiles) -> str:
+    """SHA-256 of everything that decides the pairs: the files' bytes as they are stored, format, columns, direction.
+
+    Names and dates do not count, so that a corpus which was moved or copied is still the same corpus.
+    """
+    kind = _format(files)
+    whole = hashlib.sha256(f"{kind} {files.columns if kind == 'tsv' else ''} {files.reverse}".encode())
+    for path in (files.source, files.target):
+        if path is not None:
+            with _reading(path, unzip=False) as stream:
+                whole.update(hashlib.file_digest(stream, "sha256").digest())
+    return whole.hexdigest()
+
+
+def source_hash(text: str) -> int:
+    """64 bits of BLAKE2b of a text: the same on every machine, in every run."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
+
+
+def held_out(hashes: npt.NDArray[np.uint64], *, share: float = 0.02, most: int = 1000) -> npt.NDArray[np.bool_]:
+    """Which pairs are for validation, given the `source_hash` of each pair's source; (n,) → (n,).
+
+    At most min(share · n, most) pairs, but one pair where that share of two or more pairs is less than one. Pairs
+    with the same source form a group, and only whole groups are taken, so no validation source is also in training:
+    groups go in the order of their hashes, and one that does not fit into what is left is passed over. The choice
+    depends on nothing but the texts: not on their order, not on a seed. All False when no group fits.
+    """
+    n = len(hashes)
+    left = min(max(int(share * n), 1), most) if n >= 2 else 0
+    groups, sizes = np.unique(hashes, return_counts=True)
+    taken = []
+    while True:
+        fits = sizes <= left
+        groups, sizes = groups[fits], sizes[fits]
+        if len(groups) == 0:
+            break
+        totals = np.cumsum(sizes)
+        whole = int(np.searchsorted(totals, left, side="right"))  # ≥ 1, as every group left fits on its own
+        taken.append(groups[:whole])
+        left -= int(totals[whole - 1])
+        groups, sizes = groups[whole:], sizes[whole:]
+    return np.isin(hashes, np.concatenate(taken)) if taken else np.zeros(n, dtype=np.bool_)
+
+
+def _format(files: CorpusFiles) -> Literal["text", "tsv", "jsonl"]:
+    if files.target is not None:
+        return "text"
+    name = _without_gz(files.source).lower()
+    if name.endswith(".tsv"):
+        return "tsv"
+    if name.endswith(".jsonl"):
+        return "jsonl"
+    raise DataError(
+        f"{files.source}: one file that holds both sides has to end in .tsv or .jsonl (or .tsv.gz, .jsonl.gz). "
+        "Rename it, or give two text files: the source and the target."
+    )
+
+
+def _without_gz(path: str) -> str:
+    return path[:-3] if _is_gzip(path) else path
+
+
+def _is_gzip(path: str) -> bool:
+    return path.lower().endswith(".gz")
+
+
+@contextmanager
+def _reading(path: str, *, unzip: bool = True) -> Iterator[io.BufferedReader]:
+    """An open file whose errors, then and while it is read, are `DataError`s."""
+    try:
+        with Path(path).open("rb") as file:
+            if unzip and _is_gzip(path):
+                # The outer buffer finds lines in C; GzipFile's own iteration goes through Python for each.
+                unzipped: io.BufferedReader = io.BufferedReader(gzip.GzipFile(fileobj=file))
+                with unzipped:
+                    yield unzipped
+            else:
+                yield file
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file. Check the spelling and the current folder.") from None
+    except IsADirectoryError:
+        raise DataError(f"{path}: this is a folder. Give the file inside it.") from None
+    except PermissionError:
+        raise DataError(f"{path}: no permission to read it. Change its permissions, or copy it.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{path}: not a whole gzip file ({error}). Fetch or compress it again; if it is not compressed at all, "
+            "take .gz off its name."
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def _remedy(head: bytes) -> str:
+    """What to do about a file that is not UTF-8, by its first bytes."""
+    if head.startswith(b"\x1f\x8b"):
+        return "This is a gzip file: give it a name that ends in .gz."
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "It looks like UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`."
+    if b"\0" in head:
+        return "It looks like a binary file: give a text file."
+    return "Convert the file to UTF-8 (from Latin-1, say, with `iconv -f LATIN1 -t UTF-8`), or remove that line."
+
+
+def _empty(path: str) -> DataError:
+    return DataError(f"{path}: the file is empty. Give a file with one text on each line.")
+
+
+def _text_pairs(source_path: str, target_path: str) -> Iterator[Pair]:
+    sources, targets = read_lines(source_path), read_lines(target_path)
+    for before, (source, target) in enumerate(zip_longest(sources, targets)):
+        if source is None or target is None:
+            if before == 0:
+                raise _empty(source_path if source is None else target_path)
+            more = before + 1 + sum(1 for _ in (targets if source is None else sources))
+            n_source, n_target = (before, more) if source is None else (more, before)
+            raise DataError(
+                f"{source_path} has {n_source:,} lines and {target_path} has {n_target:,}: line i of the one has to "
+                "be the translation of line i of the other. Look for lines that are missing or broken in two."
+            )
+        yield source, target
+
+
+def _tsv_pairs(path: str, columns: tuple[int, int]) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        cells = line.split("\t")
+        if max(columns) > len(cells):
+            raise DataError(
+                f"{path}, line {number}: it has {len(cells)} column{'s' if len(cells) > 1 else ''}, and columns "
+                f"{columns[0]},{columns[1]} are asked for. Columns are separated by tabs and counted from 1: "
+                "repair the line, or choose others with --columns."
+            )
+        yield cells[columns[0] - 1], cells[columns[1] - 1]
+
+
+def _jsonl_pairs(path: str) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(
+                f"{path}, line {number}: not valid JSON ({error}). Each line has to be an object such as "
+                '{"source": "…", "target": "…"}.'
+            ) from None
+        yield _json_text(record, "source", path, number), _json_text(record, "target", path, number)
+
+
+def _json_text(record: object, key: str, path: str, number: int) -> str:
+    where = f"{path}, line {number}"
+    shape = 'Each line has to be an object such as {"source": "…", "target": "…"}.'
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: the line is JSON, but not an object. {shape}")
+    if key not in record:
+        found = ", ".join(map(repr, record)) or "none"
+        raise DataError(f'{where}: the key "{key}" is missing (keys there: {found}). {shape}')
+    text = record[key]
+    if not isinstance(text, str):
+        raise DataError(f'{where}: "{key}" is {json.dumps(text)[:60]}, not a string. {shape}')
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # JSON can spell what no UTF-8 file can hold
+        raise DataError(
+            f'{where}: "{key}" has half of a surrogate pair (\\ud800 … \\udfff alone). Repair or remove it.'
+        ) from None
+    # A text is one line everywhere in attendo: one line in, one line out.
+    return text.replace("\r\n", " ").replace("\n", " ")

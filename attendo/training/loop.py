@@ -1,0 +1,143 @@
+"""The training loop: one function, read from top to bottom."""
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from attendo.data.batch import Batch
+from attendo.data.loader import Position
+from attendo.errors import TrainingError
+from attendo.models.transformer import Transformer
+from attendo.training.loss import batch_loss
+from attendo.training.schedule import Schedule
+from attendo.training.settings import TrainingConfig
+from attendo.training.state import Progress
+
+# A running mean that has risen by so many nats above its lowest does not come back.
+DIVERGENCE_NATS = 2.0
+
+Batches = Iterator[tuple[Batch, Position, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """What a validation found; higher `score` is better."""
+
+    score: float
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended."""
+
+    progress: Progress
+    reason: Literal["finished", "early", "stopped"]
+
+
+def train(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    schedule: Schedule,
+    batches: Batches,
+    *,
+    config: TrainingConfig,
+    steps: int,
+    progress: Progress,
+    device: torch.device,
+    precision: torch.dtype | None,
+    validate: Callable[[Transformer], Validation],
+    save: Callable[[Progress], None],
+    log: Callable[[dict[str, Any]], None],
+    should_stop: Callable[[], bool],
+) -> Outcome:
+    """Trains from `progress` to `steps`; `batches` begin at `progress.position`.
+
+    `save` is called at every checkpoint and validation, and when the loop is asked to stop. Nothing here depends on the
+    clock but the speed that is logged.
+    """
+    parameters = list(model.parameters())
+    clock, tokens, positions = time.perf_counter(), 0, 0
+    model.train()
+
+    while progress.step < steps:
+        if should_stop():
+            save(progress)
+            return Outcome(progress, "stopped")
+        if config.patience and progress.stale >= config.patience:
+            return Outcome(progress, "early")
+
+        # One step: the micro-batches together are one batch, whose loss is the mean over its target tokens.
+        micro = list(itertools.islice(batches, config.accumulate))
+        n_targets = sum(int(batch.target_lengths_B.sum()) for batch, _, _ in micro)
+        loss = 0.0
+        for batch, _, _ in micro:
+            tokens, positions = tokens + batch.n_tokens, positions + batch.n_positions
+            with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+                part = batch_loss(model, batch.to(device), config.label_smoothing) / n_targets
+            part.backward()
+            loss += part.item()
+
+        step = progress.step + 1
+        progress = _follow(progress, loss)
+        for group in optimizer.param_groups:
+            group["lr"] = schedule(step)
+        if config.clip_norm:
+            torch.nn.utils.clip_grad_norm_(parameters, config.clip_norm)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        _, position, epoch = micro[-1]
+        progress = dataclasses.replace(progress, step=step, position=position, epoch=epoch)
+
+        if step % config.log_every == 0 or step == steps:
+            seconds = time.perf_counter() - clock
+            log(
+                {
+                    "event": "progress",
+                    "step": step,
+                    "epoch": round(epoch, 4),
+                    "loss": progress.loss_mean,
+                    "lr": schedule(step),
+                    "tokens_per_second": round(tokens / seconds),
+                    "padding": round(1 - tokens / positions, 4),
+                }
+            )
+            clock, tokens, positions = time.perf_counter(), 0, 0
+
+        if step % config.validate_every == 0 or step == steps:
+            before = time.perf_counter()
+            model.eval()
+            found = validate(model)
+            model.train()
+            better = progress.best_score is None or found.score > progress.best_score
+            progress = dataclasses.replace(
+                progress,
+                best_score=found.score if better else progress.best_score,
+                best_step=step if better else progress.best_step,
+                stale=0 if better else progress.stale + 1,
+            )
+            log({"event": "validation", "step": step, "epoch": round(epoch, 4), **found.facts, "best": better})
+            save(progress)
+            clock += time.perf_counter() - before
+        elif step % config.checkpoint_every == 0:
+            save(progress)
+    return Outcome(progress, "finished")
+
+
+def _follow(progress: Progress, loss: float) -> Progress:
+    """The progress with its running mean moved on, or an error where the loss cannot be trusted any more."""
+    if not math.isfinite(loss):
+        raise TrainingError(f"the loss became {loss} at step {progress.step + 1}.")
+    mean = loss if progress.loss_mean is None else 0.98 * progress.loss_mean + 0.02 * loss
+    best = mean if progress.best_loss_mean is None else min(mean, progress.best_loss_mean)
+    if mean > best + DIVERGENCE_NATS:
+        raise TrainingError(
+            f"the loss diverges: its running mean is {mean:.2f} at step {progress.step + 1}, and was {best:.2f} before."
+        )
+    return dataclasses.replace(progress, loss_mean=mean, best_loss_mean=best)

@@ -1,0 +1,55 @@
+"""The settings of training."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, PROBABILITY, Settings
+
+ScheduleName = Literal["paper", "inverse-sqrt", "linear", "cosine", "constant"]
+OptimizerName = Literal["adam", "adamw"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Settings):
+    """How the weights are found. The defaults of rates and moments are the paper's."""
+
+    # How long: `steps` is what counts. `epochs` and `minutes` are turned into steps before training starts.
+    steps: Annotated[int | None, POSITIVE] = None
+    epochs: Annotated[float | None, ABOVE_ZERO] = None
+    minutes: Annotated[float | None, ABOVE_ZERO] = None
+
+    batch_tokens: Annotated[int, POSITIVE] = 4096  # positions of the longer side in one micro-batch
+    accumulate: Annotated[int, POSITIVE] = 1  # micro-batches in one step
+    label_smoothing: Annotated[float, PROBABILITY] = 0.1
+
+    optimizer: OptimizerName = "adam"
+    beta1: Annotated[float, PROBABILITY] = 0.9
+    beta2: Annotated[float, PROBABILITY] = 0.98
+    epsilon: Annotated[float, ABOVE_ZERO] = 1e-9
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 0.0
+    clip_norm: Annotated[float, NOT_NEGATIVE] = 0.0  # 0: gradients are not clipped
+
+    schedule: ScheduleName = "paper"
+    learning_rate: Annotated[float, ABOVE_ZERO] = 1.0  # the peak; with schedule 'paper' a factor
+    warmup_steps: Annotated[int, NOT_NEGATIVE] = 4000
+
+    validate_every: Annotated[int, POSITIVE] = 1000  # steps
+    validation_beam: Annotated[int, POSITIVE] = 1
+    stop_metric: Literal["bleu", "loss"] = "bleu"
+    patience: Annotated[int, NOT_NEGATIVE] = 0  # validations without improvement; 0: never stop early
+
+    checkpoint_every: Annotated[int, POSITIVE] = 1000  # steps
+    keep_checkpoints: Annotated[int, POSITIVE] = 5
+    average: Annotated[int, NOT_NEGATIVE] = 5  # checkpoints averaged at the end, if that scores better; 0: none
+
+    log_every: Annotated[int, POSITIVE] = 50  # steps
+    mixed_precision: Literal["auto", "off"] = "auto"
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        if self.schedule == "paper" and self.warmup_steps == 0:
+            yield "warmup_steps", "the paper's schedule divides by it, so it must be at least 1"
+        if self.average > self.keep_checkpoints:
+            yield "average", f"cannot be more than the {self.keep_checkpoints} checkpoints kept (keep_checkpoints)"
+        if self.optimizer == "adam" and self.weight_decay:
+            yield "weight_decay", "belongs to optimizer adamw; with adam it must be 0"

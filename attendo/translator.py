@@ -1,0 +1,198 @@
+"""Text in, text out: a bundle put to work."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attendo.bundle import Bundle, open_bundle
+from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.engines.torch_engine import BATCH_TOKENS, TorchEngine
+from attendo.errors import ConfigError, DataError
+from attendo.machine import DeviceName, choose_device
+from attendo.models.transformer import Transformer
+from attendo.reporting import Reporter
+from attendo.text.pair import TokenizerPair
+from attendo.text.segments import split_long
+
+EXTRA_LENGTH = 50  # a translation may be so many pieces longer than its source, as in the paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One translation. log_prob = log p(text | source); score is that with the length penalty."""
+
+    text: str
+    log_prob: float
+    score: float
+    finished: bool  # False: cut at the length limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """What became of one line: the candidates, best first, and in how many parts it was translated."""
+
+    source: str
+    candidates: tuple[Candidate, ...]
+    parts: int = 1
+
+    @property
+    def text(self) -> str:
+        return self.candidates[0].text
+
+    @property
+    def score(self) -> float:
+        return self.candidates[0].score
+
+    @property
+    def log_prob(self) -> float:
+        return self.candidates[0].log_prob
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairScore:
+    """log p(target | source), over so many target pieces, EOS included."""
+
+    log_prob: float
+    n_pieces: int
+
+
+class Translator:
+    """Translates and scores raw text with a model and its tokenizers."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: TokenizerPair,
+        *,
+        max_length: int,
+        device: DeviceName = "auto",
+        languages: tuple[str, str] | None = None,
+    ) -> None:
+        self.engine = TorchEngine(model, choose_device(device))
+        self.tokenizers = tokenizers
+        self.max_length = max_length
+        self.languages = languages
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto") -> "Translator":
+        return cls(
+            bundle.model(),
+            bundle.tokenizers,
+            max_length=bundle.config.data.max_length,
+            device=device,
+            languages=bundle.languages,
+        )
+
+    def translate(
+        self,
+        text: str,
+        *,
+        beam: int = 5,
+        n_best: int = 1,
+        options: SearchOptions | None = None,
+        max_length: int | None = None,
+    ) -> Translation:
+        """One text; see `translate_many`."""
+        return self.translate_many([text], beam=beam, n_best=n_best, options=options, max_length=max_length)[0]
+
+    def translate_many(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int = 5,
+        n_best: int = 1,
+        options: SearchOptions | None = None,
+        max_length: int | None = None,
+        batch_size: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        reporter: Reporter | None = None,
+    ) -> list[Translation]:
+        """The translations of many texts, in their order.
+
+        `options` says everything about the search; `beam` and `n_best` are the two of it that are asked for most.
+        `max_length` limits a translation in pieces; without it the limit is the source's length and 50 more. An empty
+        text stays empty. A text longer than the model was trained for is translated in parts.
+        """
+        for name, value in (("max_length", max_length), ("batch_size", batch_size), ("batch_tokens", batch_tokens)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} = {value}: must be at least 1.")
+        options = options or SearchOptions(beam=beam, n_best=n_best)
+        encode = self.tokenizers.source.encode_batch
+        parts: list[tuple[str, str]] = []
+        ranges = []
+        for line, ids in zip(texts, encode(texts), strict=True):
+            first = len(parts)
+            if line.strip():
+                parts += [(line, "")] if len(ids) <= self.max_length else self._split(line)
+            ranges.append(range(first, len(parts)))
+        sources = encode([part for part, _ in parts])
+        limits = [max_length or len(ids) + 1 + EXTRA_LENGTH for ids in sources]
+        found = self.engine.search(
+            sources, limits, options, batch_size=batch_size, batch_tokens=batch_tokens, reporter=reporter
+        )
+        return [
+            self._joined(line, [found[i] for i in rows], [parts[i][1] for i in rows], options)
+            for line, rows in zip(texts, ranges, strict=True)
+        ]
+
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        reporter: Reporter | None = None,
+    ) -> list[PairScore]:
+        """log p(target | source) of given pairs."""
+        if len(sources) != len(targets):
+            raise DataError(f"there are {len(sources)} sources and {len(targets)} targets; each needs its other side.")
+        log_probs = self.engine.score(
+            self.tokenizers.source.encode_batch(sources),
+            self.tokenizers.target.encode_batch(targets),
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            reporter=reporter,
+        )
+        return [PairScore(log_prob=math.fsum(row), n_pieces=len(row)) for row in log_probs]
+
+    def _split(self, line: str) -> list[tuple[str, str]]:
+        return split_long(line, limit=self.max_length, count=lambda part: len(self.tokenizers.source.encode(part)))
+
+    def _joined(
+        self, line: str, parts: list[list[Hypothesis]], spaces: list[str], options: SearchOptions
+    ) -> Translation:
+        """The i-th candidate of a line is made of the i-th hypothesis of each of its parts."""
+        if not parts:
+            return Translation(source=line, candidates=(Candidate(text="", log_prob=0.0, score=0.0, finished=True),))
+        decode = self.tokenizers.target.decode
+        candidates = []
+        for chosen in zip(*parts, strict=False):
+            text = "".join(decode(one.ids) + space for one, space in zip(chosen, spaces, strict=True))
+            log_prob = math.fsum(one.log_prob for one in chosen)
+            length = sum(len(one.ids) + 1 for one in chosen)
+            candidates.append(
+                Candidate(
+                    text=one_line(text),
+                    log_prob=log_prob,
+                    score=log_prob / options.penalty(length),
+                    finished=all(one.finished for one in chosen),
+                )
+            )
+        return Translation(source=line, candidates=tuple(candidates), parts=len(parts))
+
+
+def one_line(text: str) -> str:
+    """A model can spell a line break; one line in is one line out."""
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def load(path: str | Path, *, device: DeviceName = "auto") -> Translator:
+    """The translator in a bundle's folder."""
+    return Translator.from_bundle(open_bundle(path), device=device)
+
+
+def perplexity(scores: Sequence[PairScore]) -> float:
+    """exp(-Σ log p / number of target pieces)"""
+    return math.exp(-math.fsum(one.log_prob for one in scores) / max(1, sum(one.n_pieces for one in scores)))

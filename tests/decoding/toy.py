@@ -1,0 +1,108 @@
+"""A toy language model whose state is the prefix itself, and slow searches to compare with.
+
+The logits are a function of the source and of every id so far, so a state row that is reordered wrongly shows in the
+numbers. They are looked up, not computed, so that equal prefixes have equal logits to the last bit in any batch.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attendo.decoding.search import SearchOptions
+
+BOS, EOS = 1, 2
+TABLE_ROWS = 997
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    source_N: Tensor
+    ids_NT: Tensor
+
+
+@dataclass
+class ToyModel:
+    """logits = table[hash(source, prefix)]; `coarse` rounds them, which makes ties frequent."""
+
+    seed: int
+    vocab_size: int = 5
+    spread: float = 2.0
+    coarse: bool = False
+    eos_bias: float = 0.0
+    steps: list[Prefixes] = field(default_factory=list)
+    selections: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        self.table = torch.randn(TABLE_ROWS, self.vocab_size, generator=generator) * self.spread
+        self.table[:, EOS] += self.eos_bias
+        if self.coarse:
+            self.table = self.table.round()
+
+    def start(self, sources: Sequence[int]) -> Prefixes:
+        return Prefixes(torch.tensor(sources), torch.empty(len(sources), 0, dtype=torch.int64))
+
+    def logits(self, prefixes: Prefixes) -> Tensor:
+        key_N = prefixes.source_N
+        for ids_N in prefixes.ids_NT.unbind(1):
+            key_N = (key_N * 31 + ids_N + 1) % TABLE_ROWS
+        return self.table[key_N]
+
+    def step(self, ids_N: Tensor, state: Prefixes) -> tuple[Tensor, Prefixes]:
+        assert ids_N.dtype == torch.int64
+        state = Prefixes(state.source_N, torch.cat([state.ids_NT, ids_N.unsqueeze(1)], dim=1))
+        self.steps.append(state)
+        return self.logits(state), state
+
+    def select(self, state: Prefixes, rows_M: Tensor) -> Prefixes:
+        assert rows_M.dtype == torch.int64
+        self.selections.append(rows_M)
+        return Prefixes(state.source_N[rows_M], state.ids_NT[rows_M])
+
+    def log_probs(self, source: int, ids: Sequence[int]) -> list[float]:
+        """log p(v | source, ids) of every v, by one row alone."""
+        prefix = Prefixes(torch.tensor([source]), torch.tensor([[BOS, *ids]]))
+        log_probs: list[float] = self.logits(prefix).log_softmax(dim=1)[0].tolist()
+        return log_probs
+
+    def forced(self, source: int, ids: Sequence[int]) -> list[float]:
+        """The log probability of each id and of EOS, by teacher forcing."""
+        return [self.log_probs(source, ids[:t])[id_] for t, id_ in enumerate([*ids, EOS])]
+
+
+Scored = tuple[tuple[int, ...], float]
+
+
+def exhaustive(
+    model: ToyModel, source: int, limit: int, options: SearchOptions, forbidden: Sequence[int] = ()
+) -> list[Scored]:
+    """Every sequence there is, best score first."""
+    alphabet = [i for i in range(model.vocab_size) if i != EOS and i not in forbidden]
+    sequences = [ids for length in range(limit + 1) for ids in itertools.product(alphabet, repeat=length)]
+    scored = [(ids, sum(model.forced(source, ids)) / options.penalty(len(ids) + 1)) for ids in sequences]
+    return sorted(scored, key=lambda entry: -entry[1])[: options.n_best]
+
+
+def slow_beam(
+    model: ToyModel, source: int, limit: int, options: SearchOptions, forbidden: Sequence[int] = ()
+) -> list[Scored]:
+    """Beam search on lists. With "exact" it never stops before the limit."""
+    live: list[Scored] = [((), 0.0)]
+    ended: list[Scored] = []
+    for length in range(limit + 1):
+        candidates = []
+        for ids, log_prob in live:
+            for id_, value in enumerate(model.log_probs(source, ids)):
+                if id_ == EOS or (length < limit and id_ not in forbidden):
+                    candidates.append(((*ids, id_), log_prob + value))
+        candidates.sort(key=lambda entry: -entry[1])  # stable: equal ones stay in the order of prefix, then id
+        for ids, log_prob in candidates[: options.beam]:
+            if ids[-1] == EOS:
+                ended.append((ids[:-1], log_prob / options.penalty(len(ids))))
+        live = [entry for entry in candidates if entry[0][-1] != EOS][: options.beam]
+        if options.stopping == "first" and len(ended) >= options.beam:
+            break
+    return sorted(ended, key=lambda entry: -entry[1])[: options.n_best]

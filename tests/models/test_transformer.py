@@ -1,0 +1,325 @@
+"""Suffixes: B batch, S source length, T target length, V vocabulary."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attendo.config import from_dict, to_dict
+from attendo.errors import ConfigError, DataError
+from attendo.models import presets
+from attendo.models.transformer import Transformer, TransformerConfig, build, parameter_table
+from attendo.nn.dropout import Dropout
+
+B, S, T = 3, 11, 7
+V = 31
+LENGTHS = torch.tensor([11, 4, 8])
+SIZES: dict[str, Any] = {
+    "source_vocab_size": V,
+    "target_vocab_size": V,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 3,
+    "d_model": 17,
+    "d_ff": 19,
+    "n_heads": 5,
+    "d_key": 6,
+    "d_value": 13,
+}
+
+
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def tiny(**settings: Any) -> Transformer:
+    """A model at rest whose biases and gains differ from zero and one, so that none can be forgotten."""
+    torch.manual_seed(1)
+    model = build(TransformerConfig(**{**SIZES, **settings})).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def batch(target_vocab_size: int = V) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(2)
+    return torch.randint(V, (B, S)), torch.randint(target_vocab_size, (B, T))
+
+
+COMBINATIONS = list(
+    itertools.product(
+        ["post", "pre"],
+        ["sinusoidal", "learned", "rotary"],
+        ["relu", "gelu", "silu", "swiglu"],
+        ["all", "target", "none"],
+    )
+)
+
+
+@pytest.mark.parametrize(("norm_place", "positions", "activation", "tie_embeddings"), COMBINATIONS)
+def test_step_by_step_equals_the_whole_target(
+    norm_place: str, positions: str, activation: str, tie_embeddings: str
+) -> None:
+    target_vocab_size = V if tie_embeddings == "all" else 29
+    model = tiny(
+        norm_place=norm_place,
+        positions=positions,
+        activation=activation,
+        tie_embeddings=tie_embeddings,
+        target_vocab_size=target_vocab_size,
+    )
+    source, target = batch(target_vocab_size)
+    with torch.inference_mode():
+        whole = model(source, LENGTHS, target)
+        assert whole.shape == (B, T, target_vocab_size)
+        cache = model.encode(source, LENGTHS)
+        for t in range(T):
+            logits, cache = model.step(target[:, t], cache)
+            close(logits, whole[:, t])
+    assert cache.length == T
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("norm", ["layernorm", "rmsnorm"])
+def test_a_prefix_at_once_and_the_rest_after_equals_the_whole_target(positions: str, norm: str) -> None:
+    model = tiny(positions=positions, norm=norm)
+    source, target = batch()
+    with torch.inference_mode():
+        whole = model.hidden(source, LENGTHS, target)
+        cache = model.encode(source, LENGTHS)
+        first, cache = model.decoder(target[:, :2], cache)
+        rest, cache = model.decoder(target[:, 2:], cache)
+    close(torch.cat((first, rest), dim=1), whole)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_select_reorders_repeats_and_leaves_out_rows(positions: str) -> None:
+    model = tiny(positions=positions)
+    source, target = batch()
+    rows = torch.tensor([2, 0, 2, 2, 0])  # a beam: the last sentence thrice, the second gone
+    with torch.inference_mode():
+        cache = model.encode(source, LENGTHS)
+        for t in range(3):
+            _, cache = model.step(target[:, t], cache)
+        cache = cache.select(rows)
+        logits, cache = model.step(target[rows, 3], cache)
+        expected = model(source[rows], LENGTHS[rows], target[rows, :4])[:, 3]
+    close(logits, expected)
+    assert cache.length == 4
+
+
+def test_select_before_the_first_step() -> None:
+    model = tiny()
+    source, target = batch()
+    rows = torch.tensor([1, 1, 0])
+    with torch.inference_mode():
+        logits, _ = model.step(target[rows, 0], model.encode(source, LENGTHS).select(rows))
+        close(logits, model(source, LENGTHS, target)[rows, 0])
+
+
+@pytest.mark.parametrize("norm_place", ["post", "pre"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_neighbours_and_padding_do_not_change_a_sentence(norm_place: str, positions: str) -> None:
+    model = tiny(norm_place=norm_place, positions=positions)
+    source, target = batch()
+    with torch.inference_mode():
+        together = model(source, LENGTHS, target)
+        for b, length in enumerate(LENGTHS.tolist()):
+            alone = model(source[b : b + 1, :length], LENGTHS[b : b + 1], target[b : b + 1])
+            close(together[b], alone[0])
+        padding = torch.arange(S) >= LENGTHS[:, None]
+        close(model(source.masked_fill(padding, 5), LENGTHS, target), together)
+        wider = torch.cat((source, source), dim=1)
+        close(model(wider, LENGTHS, target), together)
+
+
+def test_the_future_does_not_change_the_past() -> None:
+    model = tiny()
+    source, target = batch()
+    changed = target.clone()
+    changed[:, 4:] = (changed[:, 4:] + 1) % V
+    with torch.inference_mode():
+        logits, other = model(source, LENGTHS, target), model(source, LENGTHS, changed)
+    close(other[:, :4], logits[:, :4])
+    assert (other[:, 4:] - logits[:, 4:]).abs().amax(-1).min() > 1e-3
+
+
+def test_every_source_position_counts() -> None:
+    model = tiny()
+    source, target = batch()
+    with torch.inference_mode():
+        logits = model(source, LENGTHS, target)
+        for s in range(4):
+            changed = source.clone()
+            changed[:, s] = (changed[:, s] + 1) % V
+            assert (model(changed, LENGTHS, target) - logits).abs().amax((1, 2)).min() > 1e-4
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_positions_count(positions: str) -> None:
+    model = tiny(positions=positions)
+    source, target = batch()
+    lengths = torch.full((B,), S)
+    with torch.inference_mode():
+        difference = model(source, lengths, target) - model(source.flip(1), lengths, target)
+    assert difference.abs().amax((1, 2)).min() > 1e-3
+
+
+def test_longer_than_learned_positions_is_an_error() -> None:
+    model = tiny(positions="learned", n_positions=S)
+    source, _ = batch()
+    with pytest.raises(DataError, match=r"12 pieces.*11 positions"):
+        model(source, LENGTHS, torch.zeros(B, 12, dtype=torch.long))
+
+
+DROPOUTS = {
+    "residual_dropout": ["embedding.dropout", "attention_residual.dropout", "feed_forward_residual.dropout"],
+    "attention_dropout": ["attention.weight_dropout"],
+    "activation_dropout": ["feed_forward.dropout"],
+}
+
+
+@pytest.mark.parametrize("setting", DROPOUTS)
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_each_dropout_setting_reaches_its_places(setting: str, activation: str) -> None:
+    rates = {**dict.fromkeys(DROPOUTS, 0.0), setting: 0.25}
+    model = tiny(activation=activation, **rates)
+    for name, module in model.named_modules():
+        if isinstance(module, Dropout):
+            assert module.rate == (0.25 if name.endswith(tuple(DROPOUTS[setting])) else 0.0), name
+    source, target = batch()
+    rested = model(source, LENGTHS, target)
+    assert not torch.allclose(model.train()(source, LENGTHS, target), rested)
+
+
+def test_dropout_follows_from_the_seed_and_every_parameter_learns() -> None:
+    model = tiny(
+        residual_dropout=0.1, attention_dropout=0.1, activation_dropout=0.1, positions="learned", tie_embeddings="none"
+    )
+    source, target = batch()
+    model.train()
+    torch.manual_seed(3)
+    first, second = model(source, LENGTHS, target), model(source, LENGTHS, target)
+    assert not torch.allclose(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(model(source, LENGTHS, target), first)
+    first.square().mean().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        if not name.endswith("key.bias"):  # it moves all scores of a row alike, which softmax does not see
+            assert parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize(("tie_embeddings", "n_matrices"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tied_embeddings_are_one_parameter(tie_embeddings: str, n_matrices: int) -> None:
+    model = tiny(tie_embeddings=tie_embeddings)
+    weights = [model.encoder.embedding.weight, model.decoder.embedding.weight, model.output.weight]
+    assert len({id(weight) for weight in weights}) == n_matrices
+    table = parameter_table(model)
+    assert table["total"] == sum(parameter.numel() for parameter in model.parameters())
+    assert sum(table.get(part, 0) // (V * 17) for part in ["encoder.embedding", "decoder.embedding", "output"]) == (
+        n_matrices
+    )
+
+
+def test_rotary_turns_self_attention_only() -> None:
+    model = tiny(positions="rotary")
+    assert model.encoder.embedding.positions is None
+    for name, module in model.named_modules():
+        if name.endswith("attention"):
+            assert (module.rotation is None) == name.endswith("cross_attention"), name
+
+
+def on_meta(**settings: Any) -> dict[str, int]:
+    with torch.device("meta"):
+        model = build(TransformerConfig(**settings))
+    assert all(parameter.is_meta for parameter in model.parameters())
+    return parameter_table(model)
+
+
+def shared(vocab_size: int) -> dict[str, Any]:
+    return {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
+
+
+@pytest.mark.parametrize(
+    ("settings", "millions"),
+    [
+        ({}, 65),
+        ({"d_key": 16}, 58),
+        ({"d_key": 32}, 60),
+        ({"n_encoder_layers": 2, "n_decoder_layers": 2}, 36),
+        ({"n_encoder_layers": 4, "n_decoder_layers": 4}, 50),
+        ({"n_encoder_layers": 8, "n_decoder_layers": 8}, 80),
+        ({"d_model": 256, "d_key": 32, "d_value": 32}, 28),
+        ({"d_model": 1024, "d_key": 128, "d_value": 128}, 168),
+        ({"d_ff": 1024}, 53),
+        ({"d_ff": 4096}, 90),
+    ],
+)
+def test_parameters_are_those_of_the_papers_table_3(settings: dict[str, int], millions: int) -> None:
+    total = on_meta(**shared(41_000), **{**presets.base(), **settings})["total"]
+    assert total == pytest.approx(millions * 1e6, abs=1e6)
+
+
+def test_parameters_of_the_papers_big_model() -> None:
+    assert on_meta(**shared(37_000), **presets.big())["total"] == pytest.approx(213e6, abs=1.5e6)
+
+
+def test_parameter_table_counts_each_part() -> None:
+    table = on_meta(**{**SIZES, "tie_embeddings": "target", "target_vocab_size": 29, "norm_place": "pre"})
+    attention = 2 * (17 * 30 + 30) + (17 * 65 + 65) + (65 * 17 + 17)
+    feed_forward = (17 * 19 + 19) + (19 * 17 + 17)
+    assert table == {
+        "encoder.embedding": V * 17,
+        "encoder.attention": 2 * attention,
+        "encoder.feed_forward": 2 * feed_forward,
+        "encoder.norm": (2 * 2 + 1) * 2 * 17,
+        "decoder.embedding": 29 * 17,
+        "decoder.attention": 3 * attention,
+        "decoder.cross_attention": 3 * attention,
+        "decoder.feed_forward": 3 * feed_forward,
+        "decoder.norm": (3 * 3 + 1) * 2 * 17,
+        "output": 29,
+        "total": sum(number for part, number in table.items() if part != "total"),
+    }
+
+
+def config(**settings: Any) -> TransformerConfig:
+    return from_dict(TransformerConfig, {**shared(V), **settings}, where="model.")
+
+
+def test_d_model_must_be_divided_by_the_heads() -> None:
+    with pytest.raises(ConfigError, match=r"^model\.d_model = 17: must be a multiple of n_heads \(8\) unless"):
+        config(d_model=17)
+    assert config(d_model=17, d_key=3, d_value=5).key_size == 3
+
+
+def test_rotary_needs_even_keys() -> None:
+    with pytest.raises(ConfigError, match=r"^model\.positions = 'rotary': .*d_key \(3\) must be even"):
+        config(positions="rotary", d_key=3)
+
+
+def test_sharing_all_embeddings_needs_one_vocabulary() -> None:
+    with pytest.raises(ConfigError, match=r"^model\.tie_embeddings = 'all': .*31 source and 29 target"):
+        config(target_vocab_size=29)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [("n_heads", 0, "at least 1"), ("d_key", 0, "at least 1"), ("residual_dropout", 1.0, "less than 1")],
+)
+def test_impossible_sizes(key: str, value: float, rule: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^model\.{key} = {value}: .*{rule}"):
+        config(**{key: value})
+
+
+def test_the_config_determines_the_model() -> None:
+    settings = config(d_model=24, n_heads=3, norm="rmsnorm", activation="swiglu", positions="rotary")
+    again = from_dict(TransformerConfig, to_dict(settings))
+    assert again == settings
+    with torch.device("meta"):
+        names = build(settings).state_dict()
+        assert build(again).state_dict().keys() == names.keys()

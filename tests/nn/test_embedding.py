@@ -1,0 +1,44 @@
+import math
+
+import torch
+from torch import nn
+
+from attendo.nn.embedding import Embedding, OutputProjection
+from attendo.nn.positions import LearnedPositions
+
+B, T, D, V = 2, 3, 5, 11
+
+
+def test_embedding_is_scaled_before_positions_are_added() -> None:
+    torch.manual_seed(1)
+    weight, positions = nn.Parameter(torch.randn(V, D)), LearnedPositions(d_model=D, n_positions=13)
+    nn.init.normal_(positions.weight)
+    ids = torch.randint(V, (B, T))
+    embedding = Embedding(weight=weight, positions=positions, dropout=0.0)
+    expected = weight[ids] * math.sqrt(D) + positions.weight[4 : 4 + T]
+    torch.testing.assert_close(embedding(ids, offset=4), expected)
+
+
+def test_embedding_without_positions() -> None:
+    torch.manual_seed(2)
+    weight, ids = nn.Parameter(torch.randn(V, D)), torch.randint(V, (B, T))
+    embedding = Embedding(weight=weight, positions=None, dropout=0.0)
+    torch.testing.assert_close(embedding(ids, offset=4), weight[ids] * math.sqrt(D))
+
+
+def test_embedding_is_dropped_after_positions_were_added() -> None:
+    torch.manual_seed(3)
+    positions = LearnedPositions(d_model=D, n_positions=211)
+    nn.init.ones_(positions.weight)
+    embedding = Embedding(weight=nn.Parameter(torch.zeros(V, D)), positions=positions, dropout=0.5)
+    assert set(embedding(torch.zeros(B, 211, dtype=torch.long)).unique().tolist()) == {0.0, 2.0}
+
+
+def test_output_projection_is_the_product_with_the_embeddings_and_a_bias() -> None:
+    torch.manual_seed(4)
+    weight = nn.Parameter(torch.randn(V, D))
+    output = OutputProjection(weight=weight)
+    nn.init.normal_(output.bias)
+    x = torch.randn(B, T, D)
+    torch.testing.assert_close(output(x), x @ weight.T + output.bias)
+    assert output.weight is weight
