@@ -70,7 +70,10 @@ class Bundle:
         if not path.exists():
             steps = self.checkpoints()
             if not steps:
-                raise BundleError(f"{self.path} has no weights yet: its training has not reached a checkpoint.")
+                raise BundleError(
+                    f"{self.path} has no weights: {path.name} is missing. Either its training has not reached a "
+                    "checkpoint yet, or the bundle was not copied whole."
+                )
             return self.checkpoint_weights(steps[-1])
         return read_tensors(path)[0]
 
@@ -94,7 +97,7 @@ class Bundle:
     def checkpoints(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""
         folder = self.path / "checkpoints"
-        return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
+        return sorted(int(path.name.removeprefix("step-")) for path in folder.glob(f"step-{'[0-9]' * 8}"))
 
     def checkpoint(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step:08d}"
@@ -116,12 +119,15 @@ class Bundle:
         link_file(self.checkpoint(usable) / "weights.safetensors", self.path / "weights.safetensors")
 
     def prune(self, keep: set[int]) -> None:
-        """Removes checkpoints that are not to be kept, and training states but the latest."""
+        """Removes checkpoints that are not to be kept, training states but the latest, and what a crash left."""
         with storage_errors(self.path):
             steps = self.checkpoints()
+            for path in list((self.path / "checkpoints").glob(".step-*.partial")):
+                shutil.rmtree(path, ignore_errors=True)
             for step in steps:
-                if step not in keep:
-                    shutil.rmtree(self.checkpoint(step), ignore_errors=True)
+                if step not in keep:  # renamed first, so that half of one is never taken for a checkpoint
+                    path = self.checkpoint(step)
+                    shutil.rmtree(path.rename(path.with_name(f".{path.name}.partial")), ignore_errors=True)
             for step in steps[:-STATES_KEPT]:
                 (self.checkpoint(step) / "state.safetensors").unlink(missing_ok=True)
 
@@ -162,8 +168,9 @@ class Bundle:
         return entries
 
     def rewind_log(self, step: int) -> None:
-        """Forgets what was logged after `step`: it will happen again."""
-        kept = [entry for entry in self.read_log() if entry.get("step", 0) <= step]
+        """Forgets what was logged after `step`, and the end of the run: it will happen again."""
+        ends = ("average", "finished")
+        kept = [entry for entry in self.read_log() if entry["step"] <= step and entry["event"] not in ends]
         self.write("log.jsonl", "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept))
 
     # --- copies ------------------------------------------------------------------------------------------------
@@ -213,7 +220,8 @@ def open_bundle(path: Path | str) -> Bundle:
         raise BundleError(f"there is no folder {path}. Train one with: attendo train SOURCE TARGET")
     try:
         manifest = json.loads((path / "bundle.json").read_text(encoding="utf-8"))
-        version, checksums = manifest["format"], manifest["checksums"]
+        version = manifest["format"]
+        checksums = dict(manifest["checksums"]) if version == FORMAT else {}
     except (FileNotFoundError, NotADirectoryError):
         raise BundleError(
             f"{path} is not a bundle: it has no bundle.json. Give the folder of a trained model."
@@ -229,18 +237,21 @@ def open_bundle(path: Path | str) -> Bundle:
         try:
             content = (path / name).read_bytes()
         except OSError as error:
-            raise BundleError(f"{path / name} cannot be read ({error}). The bundle is not whole.") from None
+            raise BundleError(f"{path / name} cannot be read ({error.strerror}). The bundle is not whole.") from None
         if sha256(content) != checksum:
             raise BundleError(
                 f"{path / name} was changed since it was written: its checksum does not match. Copy the bundle again; "
                 "to train with other settings, use --config and --set instead of editing a bundle."
             )
-        texts[name] = content.decode("utf-8")
+        texts[name] = content.decode("utf-8", errors="replace")
     try:
-        config = from_dict(RunConfig, read_yaml(path / "config.yaml"))
+        return Bundle(path, from_dict(RunConfig, read_yaml(path / "config.yaml")), TokenizerPair.from_files(texts))
     except ConfigError as error:
         raise BundleError(f"{path / 'config.yaml'}: {error}") from None
-    return Bundle(path, config, TokenizerPair.from_files(texts))
+    except BundleError as error:
+        raise BundleError(f"{path}: {error}") from None
+    except KeyError as error:
+        raise BundleError(f"{path / 'bundle.json'} does not list {error}. The bundle is not whole.") from None
 
 
 def weights_of(model: nn.Module) -> Weights:

@@ -49,8 +49,9 @@ def keep_large_buffers() -> None:
 
 
 def set_threads(threads: int | None) -> int:
-    """Uses so many threads for torch's own work (all cores where None); returns how many."""
-    torch.set_num_threads(threads or os.cpu_count() or 1)
+    """Uses so many threads for torch's own work; where None, what OMP_NUM_THREADS says, else all cores."""
+    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(threads or os.cpu_count() or 1)
     return torch.get_num_threads()
 
 

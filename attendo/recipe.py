@@ -4,14 +4,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
-from attendo.config import POSITIVE, Settings
+from attendo.config import POSITIVE, Rule, Settings
+from attendo.errors import ConfigError
 from attendo.models.presets import PresetName, sizes
 from attendo.models.transformer import TransformerConfig
 from attendo.text.corpus import CorpusFiles
+from attendo.text.tokenizer import SMALLEST_VOCAB_SIZE
 from attendo.training.settings import TrainingConfig
 
 RecipeName = Literal["auto", PresetName]
 RECIPES: tuple[str, ...] = ("auto", *get_args(PresetName))
+
+VOCABULARY = Rule(
+    f"must be at least {SMALLEST_VOCAB_SIZE}: control pieces and bytes come before anything that is learned",
+    lambda value: value >= SMALLEST_VOCAB_SIZE,
+)
+SEED = Rule("must be from 0 to 2^63 - 1", lambda value: 0 <= value < 2**63)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +59,7 @@ class TokenizerConfig(Settings):
     """How text becomes pieces."""
 
     kind: Literal["bpe", "wordpiece", "characters"] = "bpe"
-    vocab_size: Annotated[int | None, POSITIVE] = None  # None: chosen from the number of words
+    vocab_size: Annotated[int | None, VOCABULARY] = None  # None: chosen from the number of words
     joint: bool = True  # one tokenizer for both sides
 
 
@@ -63,7 +71,7 @@ class RunConfig(Settings):
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: TransformerConfig
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    seed: int = 1
+    seed: Annotated[int, SEED] = 1
     adapt_from: str | None = None  # the bundle whose weights and tokenizer the run starts from
 
 
@@ -73,6 +81,8 @@ def choose(recipe: RecipeName, *, pairs: int, adapt: bool = False) -> dict[str, 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
     that size. A size by name takes its own. `adapt`: the model is trained already, and is to stay close to what it is.
     """
+    if recipe not in RECIPES:
+        raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
     size: PresetName = _size_for(pairs) if recipe == "auto" else recipe
     training = _training_for(size, pairs)
     if adapt:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -35,8 +35,8 @@ from attendo.training.loss import batch_loss
 from attendo.training.optimizer import build_optimizer
 from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
-from attendo.training.state import Progress, capture, restore
-from attendo.translator import Translator
+from attendo.training.state import Progress, capture, generators, restore, restore_generators
+from attendo.translator import EXTRA_LENGTH, Translator
 from attendo.validation import Validator
 
 FINAL_BEAM = 5
@@ -60,6 +60,7 @@ def train(
     pairs are in two files). What they do not say, the preset chooses from the corpus. `out` is the new bundle's folder.
     """
     reporter = reporter or Silent()
+    _check_groups(settings)
     start = _adapted(settings)
     _check_settings(settings, preset, start)
     data = from_dict(DataConfig, settings.get("data", {}), where="data.")
@@ -117,15 +118,14 @@ def resume(path: Path | str, *, device: machine.DeviceName = "auto", reporter: R
     if prepared is None:
         start = None if config.adapt_from is None else bundle
         prepared = _prepare(config.data, config.tokenizer, start, bundle.path.parent / ".cache", reporter)
-    if prepared.facts["fingerprint"] != facts["fingerprint"] or prepared.tokenizers != bundle.tokenizers:
+    same = all(prepared.facts[key] == facts[key] for key in ("fingerprint", "validation_fingerprint"))
+    if not same or prepared.tokenizers != bundle.tokenizers:
         raise DataError(
-            f"{config.data.source} is not what {path} was trained on: its fingerprint is different. "
-            "Put the old file back, or start a new run."
+            f"{config.data.source} and the validation set are not what {path} was trained on: the fingerprint is "
+            "different. Put the old files back, or start a new run."
         )
     torch.manual_seed(config.seed)
     model = build(config.model).to(chosen_device)
-    if config.adapt_from is not None:
-        load_weights(model, open_bundle(config.adapt_from).weights(), where=config.adapt_from)
     return _Run(bundle, model, prepared, chosen_device, reporter).resume()
 
 
@@ -153,10 +153,12 @@ class _Run:
         if found is None:
             self.reporter.say("No checkpoint was saved: starting from the beginning.")
             self.bundle.rewind_log(-1)
+            if (origin := self.bundle.config.adapt_from) is not None:
+                load_weights(self.model, open_bundle(origin).weights(), where=origin)
             return self.go(Progress())
         step, weights, state, facts = found
         load_weights(self.model, weights, where=str(self.bundle.checkpoint(step)))
-        self.bundle.prune(keep={s for s in self.bundle.checkpoints() if s <= step})
+        self.bundle.prune(keep=self._kept(Progress(step=step, best_step=facts["best_step"])))
         self.bundle.rewind_log(step)
         self.reporter.say(f"Resuming at step {step:,} of {self.steps:,}.")
         return self.go(Progress(step=step), state, facts)
@@ -168,6 +170,7 @@ class _Run:
             progress = restore(self.model, optimizer, state, facts)
         validator = self._validator()
         last_good = progress
+        stopped: list[int] = []
 
         def save(progress: Progress) -> None:
             nonlocal last_good
@@ -177,7 +180,7 @@ class _Run:
             self.bundle.prune(keep=self._kept(progress))
             last_good = progress
 
-        with _stop_signals() as stopped:
+        with _stop_signals(stopped.append):
             try:
                 outcome = train_loop(
                     self.model,
@@ -202,13 +205,16 @@ class _Run:
             except TrainingError as error:
                 raise TrainingError(self._explained(error, last_good)) from None
         if outcome.reason == "stopped":
-            raise Interrupted(
-                f"Stopped and saved at step {outcome.progress.step:,}. Go on with: "
-                f"attendo train --resume {self.bundle.path}",
-                stopped[0],
-            )
-        self._finish(outcome, validator)
+            self._interrupt(outcome.progress, stopped[0])
+        with _stop_signals(lambda number: self._interrupt(outcome.progress, number)):
+            self._finish(outcome, validator)
         return self.bundle
+
+    def _interrupt(self, progress: Progress, number: int) -> NoReturn:
+        raise Interrupted(
+            f"Stopped and saved at step {progress.step:,}. Go on with: attendo train --resume {self.bundle.path}",
+            number,
+        )
 
     def _validator(self) -> Validator:
         config = self.bundle.config
@@ -225,9 +231,8 @@ class _Run:
 
     def _regular(self, progress: Progress) -> list[int]:
         """Checkpoints that averaging may use: those on the beat, not those of an interruption or a validation."""
-        last = progress.step
         every = self.training.checkpoint_every
-        return [step for step in self.bundle.checkpoints() if step % every == 0 and step <= last]
+        return [step for step in self.bundle.checkpoints() if step % every == 0 and 0 < step <= progress.step]
 
     def _kept(self, progress: Progress) -> set[int]:
         return {*self._regular(progress)[-self.training.keep_checkpoints :], progress.best_step, progress.step}
@@ -278,13 +283,13 @@ class _Run:
             if found.score > score:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
         load_weights(self.model, chosen, where="the best weights")
-        nats = validator.validate(self.model).facts["loss"]
+        perplexity = validator.validate(self.model).facts["perplexity"]
         scores, samples = validator.final(beam=FINAL_BEAM, reporter=self.reporter)
         result = {
             "weights": name,
             "beam": FINAL_BEAM,
             "validation": scores.to_json(),
-            "perplexity": math.exp(nats),
+            "perplexity": perplexity,
             "baseline_bleu": validator.baseline,
         }
         self.bundle.save_weights(chosen, {"weights": name})
@@ -326,15 +331,29 @@ def _adapted(settings: Mapping[str, Any]) -> Bundle | None:
     return None if path is None else open_bundle(path)
 
 
+def _check_groups(settings: Mapping[str, Any]) -> None:
+    for name in ("data", "tokenizer", "model", "training"):
+        if not isinstance(settings.get(name, {}), Mapping):
+            raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+
+
 def _check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     """Finds mistakes in the settings before any work is done, with stand-ins for what only the corpus can tell."""
-    joint = settings.get("tokenizer", {}).get("joint", True)
-    stand_in = {
-        "data": {"source": ""},
-        "model": _vocabularies(UNKNOWN_VOCABULARY, UNKNOWN_VOCABULARY if joint else UNKNOWN_VOCABULARY + 1),
-    }
-    layers = [choose(preset, pairs=1), _tied(joint), settings, {"model": stand_in["model"]}]
-    from_dict(RunConfig, merge({"data": stand_in["data"]}, _model_of(start), *layers))
+    joint = settings.get("tokenizer", {}).get("joint", True) if start is None else start.tokenizers.joint
+    sizes = _vocabularies(UNKNOWN_VOCABULARY, UNKNOWN_VOCABULARY if joint else UNKNOWN_VOCABULARY + 1)
+    layers = [choose(preset, pairs=1, adapt=start is not None), _tied(joint), _model_of(start), settings]
+    config = from_dict(RunConfig, merge({"data": {"source": ""}}, *layers, {"model": sizes}))
+    places = config.data.max_length + 1 + EXTRA_LENGTH
+    if config.model.positions == "learned" and config.model.n_positions < places:
+        raise ConfigError(
+            f"model.n_positions = {config.model.n_positions}: translations can be as long as data.max_length "
+            f"({config.data.max_length}) and {1 + EXTRA_LENGTH} more, so learned positions must be at least {places}."
+        )
+    for key, value in settings.get("tokenizer", {}).items():
+        if start is not None and value != getattr(start.config.tokenizer, key):
+            raise ConfigError(
+                f"tokenizer.{key} = {value!r}: the run starts from {start.path} and keeps its tokenizer. Leave it out."
+            )
 
 
 def _resolve(
@@ -353,7 +372,9 @@ def _resolve(
     if any(settings.get("training", {}).get(bound) for bound in ("steps", "epochs", "minutes")):
         chosen["training"].pop("epochs")
     joint = prepared.tokenizers.joint
-    learned = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
+    learned: dict[str, Any] = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
+    if start is not None:
+        learned = {"tokenizer": to_dict(start.config.tokenizer)}
     values = merge(chosen, _tied(joint), _model_of(start), settings, {"model": sizes}, learned)
     return from_dict(RunConfig, merge(values, {"data": to_dict(data)}))
 
@@ -423,7 +444,7 @@ def _prepare(
 
 def _seconds_per_step(model: Transformer, config: RunConfig, prepared: Prepared, device: torch.device) -> float:
     """How long a step takes here, measured on a copy of the model; leaves the random generators as they were."""
-    generators = torch.get_rng_state()
+    before_all = generators()
     trial = copy.deepcopy(model).train()
     optimizer = build_optimizer(trial, config.training)
     batches = batches_from(prepared.store, Position(), batch_tokens=config.training.batch_tokens, seed=config.seed)
@@ -436,7 +457,7 @@ def _seconds_per_step(model: Transformer, config: RunConfig, prepared: Prepared,
         optimizer.step()
         optimizer.zero_grad()
         times.append(time.perf_counter() - before)
-    torch.set_rng_state(generators)
+    restore_generators(before_all)
     steady = times[len(times) // 5 :]  # the first steps allocate
     return sum(steady) / len(steady)
 
@@ -493,22 +514,21 @@ def _duration(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """Collects Ctrl-C and SIGTERM instead of dying of them; a second one of the same kind kills as usual."""
-    received: list[int] = []
+def _stop_signals(receive: Callable[[int], None]) -> Iterator[None]:
+    """Hands Ctrl-C and SIGTERM over instead of dying of them; a second one of the same kind kills as usual."""
     if threading.current_thread() is not threading.main_thread():
-        yield received
+        yield
         return
 
-    def receive(number: int, _: FrameType | None) -> None:
-        received.append(number)
+    def handle(number: int, _: FrameType | None) -> None:
         signal.signal(number, before[number])
+        receive(number)
 
     before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        signal.signal(number, receive)
+        signal.signal(number, handle)
     try:
-        yield received
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -45,11 +45,15 @@ def write_file(path: Path, content: bytes | str) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """A safetensors file whose metadata hold the facts as JSON and the SHA-256 of facts and tensors."""
+    """A safetensors file whose metadata hold the facts as JSON and the SHA-256 of facts and tensors.
+
+    The metadata have one key only: safetensors writes several in an order that changes from process to process, and the
+    same tensors are to give the same bytes.
+    """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(facts)
     with storage_errors(path), _replacing(path) as temporary:
-        save_file(plain, temporary, metadata={"facts": text, "sha256": _digest(plain, text)})
+        save_file(plain, temporary, metadata={"attendo": json.dumps({"facts": text, "sha256": _digest(plain, text)})})
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -57,13 +61,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
+            about = json.loads(metadata["attendo"]) if "attendo" in metadata else metadata
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a dict)
     except FileNotFoundError:
         raise BundleError(f"{path} is missing. The bundle is not whole: copy it again from where it came.") from None
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise BundleError(f"{path} is damaged ({error}). Copy the bundle again from where it came.") from None
-    facts = metadata.get("facts", "{}")
-    if metadata.get("sha256") != _digest(tensors, facts):
+    facts = about.get("facts", "{}")
+    if about.get("sha256") != _digest(tensors, facts):
         raise BundleError(f"{path} is damaged: its checksum does not match. Copy the bundle again from where it came.")
     return tensors, json.loads(facts)
 
@@ -92,7 +97,8 @@ def storage_errors(path: Path) -> Iterator[None]:
             raise StorageError(f"the disk is full: {path} could not be written. Make room and try again.") from None
         if code in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise StorageError(f"{path} cannot be written: {os.strerror(code)}. Choose another folder.") from None
-        raise StorageError(f"{path} could not be written: {error}.") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StorageError(f"{path} could not be written: {reason}.") from None
 
 
 @contextlib.contextmanager

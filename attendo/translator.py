@@ -111,19 +111,21 @@ class Translator:
         """The translations of many texts, in their order.
 
         `options` says everything about the search; `beam` and `n_best` are the two of it that are asked for most.
-        `max_length` limits a translation in pieces; without it the limit is the source's length and 50 more. An empty
-        text stays empty. A text longer than the model was trained for is translated in parts.
+        `max_length` limits a translation in pieces; without it the limit is the source's length and 50 more. A text
+        of nothing but white space becomes empty; white space at the ends is left out, as it is in training. A text
+        longer than the model was trained for is translated in parts.
         """
         for name, value in (("max_length", max_length), ("batch_size", batch_size), ("batch_tokens", batch_tokens)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}: must be at least 1.")
         options = options or SearchOptions(beam=beam, n_best=n_best)
         encode = self.tokenizers.source.encode_batch
+        lines = [text.strip() for text in texts]
         parts: list[tuple[str, str]] = []
         ranges = []
-        for line, ids in zip(texts, encode(texts), strict=True):
+        for line, ids in zip(lines, encode(lines), strict=True):
             first = len(parts)
-            if line.strip():
+            if line:
                 parts += [(line, "")] if len(ids) <= self.max_length else self._split(line)
             ranges.append(range(first, len(parts)))
         sources = encode([part for part, _ in parts])
@@ -145,11 +147,11 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         reporter: Reporter | None = None,
     ) -> list[PairScore]:
-        """log p(target | source) of given pairs."""
+        """log p(target | source) of given pairs; white space at the ends of a source is left out."""
         if len(sources) != len(targets):
             raise DataError(f"there are {len(sources)} sources and {len(targets)} targets; each needs its other side.")
         log_probs = self.engine.score(
-            self.tokenizers.source.encode_batch(sources),
+            self.tokenizers.source.encode_batch([source.strip() for source in sources]),
             self.tokenizers.target.encode_batch(targets),
             batch_size=batch_size,
             batch_tokens=batch_tokens,

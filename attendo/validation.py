@@ -10,9 +10,10 @@ from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter
 from attendo.text.corpus import Pair
 from attendo.training.loop import Validation
-from attendo.translator import Translator, perplexity
+from attendo.translator import Translator
 
 SAMPLES = 5
+MOST_NATS = 700.0  # a perplexity of more is no floating-point number; only a model that diverges gets there
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,13 @@ class Validator:
     def validate(self, model: Transformer) -> Validation:
         """What the training loop asks for; the model is the translator's own."""
         assert model is self.translator.engine.model
-        nats = math.log(perplexity(self.translator.score(self.sources, self.references)))
+        scores = self.translator.score(self.sources, self.references)
+        nats = -math.fsum(one.log_prob for one in scores) / sum(one.n_pieces for one in scores)
         translations = self._translations(self.beam)
         score = bleu(translations, self.references, target_language=self.language)
         facts = {
             "loss": nats,
-            "perplexity": math.exp(nats),
+            "perplexity": math.exp(min(nats, MOST_NATS)),
             "bleu": score.score,
             "bleu_signature": score.signature,
             "baseline_bleu": self.baseline,

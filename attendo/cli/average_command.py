@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from attendo.cli.options import BUNDLE, common
-from attendo.cli.terminal import output
+from attendo.cli.results import output
 
 
 @click.command(name="average")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from attendo.cli.options import common
-from attendo.cli.terminal import output
+from attendo.cli.results import output
 from attendo.errors import ConfigError
 
 

@@ -1,11 +1,14 @@
 """The `attendo` command. Each command is a file of this folder, imported only when it is used."""
 
+import errno
 import importlib
+import os
 import sys
 
 import click
 
 from attendo import __version__
+from attendo.cli.results import ReaderGoneError
 from attendo.errors import AttendoError
 
 COMMANDS = {
@@ -20,8 +23,9 @@ COMMANDS = {
 }
 
 EPILOG = """\b
-Exit codes: 0 done; 1 a bug in attendo; 2 wrong arguments or settings; 3 unusable text; 4 missing, damaged or
-existing bundle; 5 training diverged; 6 disk full or not writable; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."""
+Exit codes: 0 done; 1 a bug in attendo; 2 wrong arguments or settings;
+3 unusable text; 4 missing, damaged or existing bundle; 5 training diverged;
+6 disk full or not writable; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."""
 
 
 class Commands(click.Group):
@@ -56,18 +60,29 @@ def main() -> None:
 def run() -> None:
     """Runs the command line; a known error is one line on standard error and its exit code."""
     try:
-        main(standalone_mode=False)
+        main(prog_name="attendo", standalone_mode=False)
+        sys.stdout.flush()
     except AttendoError as error:
-        click.echo(f"attendo: {error}", err=True)
-        sys.exit(error.exit_code)
-    except click.exceptions.Exit as end:
-        sys.exit(end.exit_code)
+        _end(f"attendo: {error}", error.exit_code)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        _end(None, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("attendo: interrupted.", err=True)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
-        sys.stderr.close()
-        sys.exit(0)
+        _end("attendo: interrupted.", 130)
+    except (ReaderGoneError, BrokenPipeError):
+        _end(None, 0)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _end("attendo: the disk is full: the results could not be written. Make room and try again.", 6)
+
+
+def _end(message: str | None, exit_code: int) -> None:
+    """Leaves with a message, after the results that were complete; what cannot be written any more is let go."""
+    try:
+        sys.stdout.flush()
+    except OSError:  # Python would try, and complain, once more on the way out
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if message is not None:
+        click.echo(message, err=True)
+    sys.exit(exit_code)

@@ -1,11 +1,13 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
 
 from attendo.cli.terminal import Terminal
+from attendo.errors import ConfigError
 from attendo.reporting import Reporter, Silent
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,5 +59,38 @@ def searching(command: F) -> F:
     return command
 
 
-def reporter(quiet: bool) -> Reporter:
-    return Silent() if quiet else Terminal()
+def paired(command: F) -> F:
+    """Which side is which in files of pairs."""
+    for option in (
+        click.option("--reverse", is_flag=True, help="From the second side to the first."),
+        click.option("--columns", metavar="N,M", help="Source and target column of a TSV file. [1,2]"),
+    ):
+        command = option(command)
+    return command
+
+
+def parse_columns(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+        raise ConfigError(f"--columns {text}: must be two numbers with a comma between, such as 1,2.")
+    return int(parts[0]), int(parts[1])
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The options that were used; the others leave their defaults to whoever takes them."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+@contextlib.contextmanager
+def reporting(quiet: bool) -> Iterator[Reporter]:
+    """Where progress goes; however the work ends, no progress line is left on the screen."""
+    if quiet:
+        yield Silent()
+        return
+    terminal = Terminal()
+    try:
+        yield terminal
+    finally:
+        terminal.close()

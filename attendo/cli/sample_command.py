@@ -8,27 +8,26 @@ from typing import Any
 import click
 
 from attendo.cli.options import common
-from attendo.cli.terminal import output
+from attendo.cli.results import output
 
 
 @click.command(name="sample")
 @click.argument("directory", type=click.Path())
-@click.option("--pairs", type=int, default=20_000, show_default=True, help="Training pairs to write.")
+@click.option("--pairs", type=click.IntRange(min=1), default=20_000, show_default=True, help="Training pairs to write.")
 @common
 def command(
     directory: str,
     pairs: int,
     seed: int | None,
     device: Any,  # noqa: ARG001 (nothing is computed; every command takes it)
-    quiet: bool,  # noqa: ARG001 (there is nothing to be quiet about; every command takes it)
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Write the built-in English-German corpus: train, valid and test, each .en and .de."""
     from attendo.sample import write_sample
 
     summary = write_sample(Path(directory), pairs=pairs, seed=1 if seed is None else seed)
-    if as_json:
-        output(json.dumps({"directory": directory, **dataclasses.asdict(summary)}))
-    else:
-        output(directory)
+    facts = dataclasses.asdict(summary) | {"directory": directory}
+    output(json.dumps(facts) if as_json else directory)
+    if not quiet:
         click.echo(f"Train on it: attendo train {directory}/train.en {directory}/train.de", err=True)

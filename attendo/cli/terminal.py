@@ -1,12 +1,19 @@
 """How progress looks on a terminal: on standard error, so that results on standard output stay clean."""
 
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 T = TypeVar("T")
 
@@ -29,7 +36,8 @@ class Terminal:
         if not self.console.is_terminal:
             yield from items
             return
-        with self._progress() as bar:
+        self.close()  # two live lines would write over each other
+        with self._progress(TimeRemainingColumn(compact=True)) as bar:
             task = bar.add_task(what, total=total)
             for item in items:
                 yield item
@@ -56,11 +64,6 @@ class Terminal:
             self.bar.stop()
             self.bar = self.task = None
 
-    def _progress(self) -> Progress:
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn())
-        return Progress(*columns, TimeRemainingColumn(compact=True), console=self.console, transient=True)
-
-
-def output(text: str) -> None:
-    """A line of results, in UTF-8 whatever the locale, ended by a line feed alone."""
-    sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
+    def _progress(self, *more: ProgressColumn) -> Progress:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(12), MofNCompleteColumn())
+        return Progress(*columns, *more, console=self.console, transient=True)

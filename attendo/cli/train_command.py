@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from attendo.cli.options import common, reporter
-from attendo.cli.terminal import output
+from attendo.cli.options import common, given, paired, parse_columns, reporting
+from attendo.cli.results import output
 from attendo.config import merge, parse_assignments, read_yaml
 from attendo.errors import ConfigError
 
@@ -33,10 +33,9 @@ from attendo.errors import ConfigError
 @click.option("--epochs", type=float, help="Train for so many passes over the data.")
 @click.option("--minutes", type=float, help="Train for about so long; fixes a number of steps after a measurement.")
 @click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Language codes. [from the file endings]")
-@click.option("--columns", metavar="N,M", help="Source and target column of a TSV file. [1,2]")
-@click.option("--reverse", is_flag=True, help="Translate from the second side to the first.")
 @click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
 @click.option("--valid-target", type=click.Path(), help="Its other side.")
+@paired
 @common
 def command(
     source: str | None,
@@ -51,10 +50,10 @@ def command(
     epochs: float | None,
     minutes: float | None,
     languages: tuple[str, str] | None,
-    columns: str | None,
-    reverse: bool,
     valid_source: str | None,
     valid_target: str | None,
+    columns: str | None,
+    reverse: bool,
     seed: int | None,
     device: Any,
     quiet: bool,
@@ -70,37 +69,32 @@ def command(
     if resume_path is not None:
         if source is not None or config_path is not None or assignments:
             raise ConfigError("--resume takes everything from the run's folder: leave out files, --config and --set.")
-        bundle = run.resume(resume_path, device=device, reporter=reporter(quiet))
+        with reporting(quiet) as reporter:
+            bundle = run.resume(resume_path, device=device, reporter=reporter)
     else:
-        data = {
-            "source": source,
-            "target": target,
-            "languages": list(languages) if languages else None,
-            "columns": _columns(columns),
-            "reverse": reverse or None,
-            "valid_source": valid_source,
-            "valid_target": valid_target,
-        }
-        layers: list[dict[str, Any]] = [
+        data = given(
+            source=source,
+            target=target,
+            languages=languages,
+            columns=parse_columns(columns),
+            reverse=reverse or None,
+            valid_source=valid_source,
+            valid_target=valid_target,
+        )
+        settings = merge(
             read_yaml(Path(config_path)) if config_path else {},
-            {"data": _given(data), **_given({"seed": seed, "adapt_from": adapt_from})},
+            {"data": data, **given(seed=seed, adapt_from=adapt_from)},
             _bounds(steps, epochs, minutes),
             parse_assignments(assignments),
-        ]
-        settings = merge(*layers)
-        if "source" not in settings["data"]:
+        )
+        if source is None and config_path is None and not assignments:
             raise ConfigError("give the files to train on: attendo train SOURCE TARGET (or --config with data.source).")
-        bundle = run.train(settings, preset=preset, out=out, device=device, reporter=reporter(quiet))
-    if as_json:
-        output(json.dumps({"bundle": str(bundle.path), **bundle.scores()}, ensure_ascii=False))
-    else:
-        output(str(bundle.path))
+        with reporting(quiet) as reporter:
+            bundle = run.train(settings, preset=preset, out=out, device=device, reporter=reporter)
+    scores = {"bundle": str(bundle.path), **bundle.scores()}
+    output(json.dumps(scores, ensure_ascii=False) if as_json else str(bundle.path))
     if not quiet:
         click.echo(f'The bundle is {bundle.path}. Try it: attendo translate {bundle.path} --text "…"', err=True)
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def _bounds(steps: int | None, epochs: float | None, minutes: float | None) -> dict[str, Any]:
@@ -108,12 +102,3 @@ def _bounds(steps: int | None, epochs: float | None, minutes: float | None) -> d
     if steps is None and epochs is None and minutes is None:
         return {}
     return {"training": {"steps": steps, "epochs": epochs, "minutes": minutes}}
-
-
-def _columns(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    parts = text.split(",")
-    if len(parts) != 2 or not all(part.strip().isdigit() for part in parts):
-        raise ConfigError(f"--columns {text}: must be two numbers, such as 1,2.")
-    return [int(part) for part in parts]

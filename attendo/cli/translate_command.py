@@ -1,5 +1,6 @@
 """`attendo translate`"""
 
+import dataclasses
 import json
 import sys
 from io import BufferedReader
@@ -7,9 +8,9 @@ from typing import Any, cast
 
 import click
 
-from attendo.cli.options import BUNDLE, common, reporter, searching
-from attendo.cli.terminal import output
-from attendo.errors import DataError
+from attendo.cli.options import BUNDLE, common, given, reporting, searching
+from attendo.cli.results import output
+from attendo.errors import ConfigError
 
 
 @click.command(name="translate")
@@ -38,46 +39,43 @@ def command(
     With --n-best, each line gives its translations best first as `number TAB score TAB text`.
     """
     from attendo.decoding.search import SearchOptions
-    from attendo.engines.torch_engine import BATCH_TOKENS
     from attendo.text.corpus import decode_lines
     from attendo.translator import load
 
     options = SearchOptions(beam=beam, n_best=n_best, length_penalty=length_penalty, alpha=alpha, stopping=stopping)
-    translator = load(bundle, device=device)
-    lines = [text] if text is not None else list(decode_lines(cast(BufferedReader, sys.stdin.buffer), "standard input"))
     if text is not None and "\n" in text:
-        raise DataError("--text is one line, and this text has line breaks. Give several lines on standard input.")
-    report = reporter(quiet)
-    translations = translator.translate_many(
-        lines,
-        options=options,
-        max_length=max_length,
-        batch_size=batch_size,
-        batch_tokens=batch_tokens or BATCH_TOKENS,
-        reporter=report,
-    )
-    for number, translation in enumerate(translations, start=1):
-        if translation.parts > 1:
-            report.say(
-                f"Line {number} is longer than the {translator.max_length} pieces the model was trained for: "
-                f"translated in {translation.parts} parts."
+        raise ConfigError("--text is one line, and this text has line breaks. Give several lines on standard input.")
+    translator = load(bundle, device=device)
+    with reporting(quiet) as reporter:
+        if text is None and sys.stdin.isatty():
+            reporter.say(
+                "Type or paste lines to translate, then Ctrl-D on a line of its own. (Or use --text, or < FILE.)"
             )
-        if as_json:
-            output(
-                json.dumps(
-                    {
-                        "source": translation.source,
-                        "text": translation.text,
-                        "score": translation.score,
-                        "log_prob": translation.log_prob,
-                        "parts": translation.parts,
-                        "candidates": [vars(candidate) for candidate in translation.candidates],
-                    },
-                    ensure_ascii=False,
+        typed = cast(BufferedReader, sys.stdin.buffer)
+        lines = list(decode_lines(typed, "standard input")) if text is None else [text]
+        translations = translator.translate_many(
+            lines,
+            options=options,
+            max_length=max_length,
+            batch_size=batch_size,
+            reporter=reporter,
+            **given(batch_tokens=batch_tokens),
+        )
+        for number, translation in enumerate(translations, start=1):
+            if translation.parts > 1:
+                reporter.say(
+                    f"Line {number} is longer than the {translator.max_length} pieces the model was trained for: "
+                    f"translated in {translation.parts} parts."
                 )
-            )
-        elif n_best > 1:
-            for candidate in translation.candidates:
-                output(f"{number}\t{candidate.score:.4f}\t{candidate.text}")
-        else:
-            output(translation.text)
+            if as_json:
+                output(json.dumps(dataclasses.asdict(translation) | _best(translation), ensure_ascii=False))
+            elif n_best > 1:
+                for candidate in translation.candidates:
+                    output(f"{number}\t{candidate.score:.4f}\t{candidate.text}")
+            else:
+                output(translation.text)
+
+
+def _best(translation: Any) -> dict[str, Any]:
+    """The first candidate, where most readers look."""
+    return {"text": translation.text, "score": translation.score, "log_prob": translation.log_prob}

@@ -32,7 +32,8 @@ def epoch_plan(
     Pairs are sorted by (target length, source length), ties in random order, cut into batches of at most `batch_tokens`
     positions on the longer side, and the batches shuffled. A pair longer than the budget is a batch of its own.
     """
-    rng = np.random.Generator(np.random.Philox(key=[seed & (2**64 - 1), epoch]))
+    key = np.array([seed & (2**64 - 1), epoch], dtype=np.uint64)
+    rng = np.random.Generator(np.random.Philox(key=key))
     shuffled = rng.permutation(len(source_lengths))
     order = shuffled[np.lexsort((source_lengths[shuffled], target_lengths[shuffled]))]
     # The cuts start at another place each epoch, so that not always the same neighbours meet at a boundary.

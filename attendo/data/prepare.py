@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attendo.data.store import PairStore, StoreWriter, open_store
 from attendo.errors import DataError
 from attendo.reporting import Reporter
-from attendo.storage import sha256
+from attendo.storage import sha256, storage_errors
 from attendo.text.corpus import CorpusFiles, Pair, fingerprint, held_out, read_pairs, source_hash
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import Kind, choose_vocab_size, count_words, train_tokenizer
@@ -71,17 +71,17 @@ def prepare(
         reporter.say(f"Using the tokenised corpus of an earlier run ({folder}).")
         return found
 
+    given_valid = [] if valid_files is None else list(read_pairs(valid_files))
     survey = _survey(files, hold_out=valid_files is None, reporter=reporter)
     if tokenizers is None:
         vocab_size = vocab_size or choose_vocab_size(survey.n_words)
         tokenizers = _learn(files, survey, kind=kind, vocab_size=vocab_size, joint=joint, reporter=reporter)
     counts = {"read": len(survey.is_valid), "kept": 0, "held_out": 0, "dropped_empty": 0, "dropped_long": 0}
-    tokens = {"source": 0, "target": 0}
-    valid: list[Pair] = []
-    with StoreWriter(folder) as writer:
+    valid = [pair for pair in given_valid if _is_whole(pair) and _is_short(pair, tokenizers, max_length)]
+    with storage_errors(folder), StoreWriter(folder) as writer:
         pairs = reporter.track(read_pairs(files), "Tokenising", len(survey.is_valid))
         for chunk in _chunks(zip(pairs, survey.is_valid, strict=True), CHUNK):
-            whole = [(pair, for_valid) for pair, for_valid in chunk if all(text.strip() for text in pair)]
+            whole = [(pair, for_valid) for pair, for_valid in chunk if _is_whole(pair)]
             counts["dropped_empty"] += len(chunk) - len(whole)
             sources = tokenizers.source.encode_batch([source for (source, _), _ in whole])
             targets = tokenizers.target.encode_batch([target for (_, target), _ in whole])
@@ -95,20 +95,17 @@ def prepare(
                     kept.append((source, target))
             counts["kept"] += len(kept)
             writer.append([source for source, _ in kept], [target for _, target in kept])
-            tokens["source"] += sum(len(source) + 1 for source, _ in kept)
-            tokens["target"] += sum(len(target) + 1 for _, target in kept)
-        if valid_files is not None:
-            valid = [pair for pair in read_pairs(valid_files) if all(text.strip() for text in pair)]
         counts["held_out"] = len(valid)
         _check(files, counts, max_length)
         facts = {
             "pairs": counts,
-            "tokens_per_epoch": tokens,
+            "tokens_per_epoch": {side: end + counts["kept"] for side, end in writer.ends.items()},  # with EOS
             "words": survey.n_words,
             "vocab_size": vocab_size,
             "fingerprint": digest,
             "validation": "held out" if valid_files is None else valid_files.source,
             "validation_fingerprint": valid_digest,
+            "validation_dropped": max(0, len(given_valid) - len(valid)),
         }
         writer.finish({"facts": facts, "valid": valid, "tokenizers": tokenizers.files()})
     prepared = open_prepared(folder)
@@ -129,12 +126,17 @@ def open_prepared(folder: Path) -> Prepared | None:
 
 def _survey(files: CorpusFiles, *, hold_out: bool, reporter: Reporter) -> Survey:
     hashes: list[NDArray[np.uint64]] = []
+    whole: list[NDArray[np.bool_]] = []  # only pairs that will not be dropped are worth holding out
     n_words = 0
     for chunk in _chunks(reporter.track(read_pairs(files), "Reading"), CHUNK):
         hashes.append(np.fromiter((source_hash(source) for source, _ in chunk), dtype=np.uint64, count=len(chunk)))
+        whole.append(np.fromiter(map(_is_whole, chunk), dtype=np.bool_, count=len(chunk)))
         n_words += sum(count_words(source) + count_words(target) for source, target in chunk)
-    whole = np.concatenate(hashes)
-    return Survey(held_out(whole) if hold_out else np.zeros(len(whole), dtype=np.bool_), n_words)
+    is_whole = np.concatenate(whole)
+    is_valid = np.zeros(len(is_whole), dtype=np.bool_)
+    if hold_out:
+        is_valid[is_whole] = held_out(np.concatenate(hashes)[is_whole])
+    return Survey(is_valid, n_words)
 
 
 def _learn(
@@ -156,6 +158,15 @@ def _learn(
         train_tokenizer(lines((0,)), kind=kind, vocab_size=vocab_size),
         train_tokenizer(lines((1,)), kind=kind, vocab_size=vocab_size),
     )
+
+
+def _is_whole(pair: Pair) -> bool:
+    return all(text.strip() for text in pair)
+
+
+def _is_short(pair: Pair, tokenizers: TokenizerPair, max_length: int) -> bool:
+    source, target = pair
+    return max(len(tokenizers.source.encode(source)), len(tokenizers.target.encode(target))) <= max_length
 
 
 def _check(files: CorpusFiles, counts: dict[str, int], max_length: int) -> None:

@@ -1,15 +1,20 @@
 """Pairs of ids on disk, mapped into memory: the corpus may be larger than the machine's RAM.
 
 A store is a folder: `source.ids`, `target.ids` (all ids of a side, end to end), `source.ends`, `target.ends` (where
-each pair ends, int64), and `store.json` with the key it was built for. It is written beside and renamed, so that a
+each pair ends, int64), and `store.json` with what is known about them. It is written beside and renamed, so that a
 folder with `store.json` is whole.
 """
 
+import contextlib
 import json
+import os
 import shutil
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import IO, Any
 
@@ -17,6 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendo.data.batch import Batch, make_batch
+from attendo.storage import write_file
+
+ABANDONED_SECONDS = 24 * 3600
 
 Ids = NDArray[np.uint32]
 
@@ -54,17 +62,22 @@ class PairStore:
 
 
 class StoreWriter:
-    """Appends pairs to a folder; the folder appears under its name only when all went well."""
+    """Appends pairs to a folder; the folder appears under its name only when all went well.
+
+    Two runs may write the same store at once: each writes beside under a name of its own, and the first to finish
+    stays.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.temporary = folder.with_name(f".{folder.name}.partial")
         self.files: dict[str, IO[bytes]] = {}
         self.ends = {"source": 0, "target": 0}
 
     def __enter__(self) -> "StoreWriter":
-        shutil.rmtree(self.temporary, ignore_errors=True)
-        self.temporary.mkdir(parents=True)
+        self.made = [parent for parent in self.folder.parents if not parent.exists()]
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self._clear_old()
+        self.temporary = Path(mkdtemp(prefix=f".{self.folder.name}.", suffix=".partial", dir=self.folder.parent))
         for side in self.ends:
             for what in ("ids", "ends"):
                 self.files[f"{side}.{what}"] = (self.temporary / f"{side}.{what}").open("wb")
@@ -72,36 +85,55 @@ class StoreWriter:
 
     def append(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> None:
         for side, rows in (("source", sources), ("target", targets)):
-            ids = np.fromiter((i for row in rows for i in row), dtype=np.uint32)
             ends = self.ends[side] + np.cumsum([len(row) for row in rows], dtype=np.int64)
-            self.files[f"{side}.ids"].write(ids.tobytes())
-            self.files[f"{side}.ends"].write(ends.tobytes())
             if len(ends):
+                count = int(ends[-1]) - self.ends[side]
+                ids = np.fromiter(chain.from_iterable(rows), dtype=np.uint32, count=count)
+                self.files[f"{side}.ids"].write(ids.data)
+                self.files[f"{side}.ends"].write(ends.data)
                 self.ends[side] = int(ends[-1])
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Everything was appended; `facts` are kept beside it."""
         for file in self.files.values():
+            file.flush()
+            os.fsync(file.fileno())
             file.close()
-        (self.temporary / "store.json").write_text(json.dumps(facts, ensure_ascii=False), encoding="utf-8")
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.temporary.rename(self.folder)
+        write_file(self.temporary / "store.json", json.dumps(facts, ensure_ascii=False))
+        if open_store(self.folder) is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.temporary.rename(self.folder)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for file in self.files.values():
-            file.close()
+            with contextlib.suppress(OSError):  # a full disk, which was reported when it was met
+                file.close()
         shutil.rmtree(self.temporary, ignore_errors=True)
+        if kind is not None:
+            with contextlib.suppress(OSError):  # not empty: somebody else works there
+                for parent in self.made:
+                    parent.rmdir()
+
+    def _clear_old(self) -> None:
+        """Removes what a run that was killed has left. What is younger may belong to one that is still at work."""
+        for partial in self.folder.parent.glob(f".{self.folder.name}.*.partial"):
+            if time.time() - partial.stat().st_mtime > ABANDONED_SECONDS:
+                shutil.rmtree(partial, ignore_errors=True)
 
 
 def open_store(folder: Path) -> tuple[PairStore, dict[str, Any]] | None:
     """The store in a folder with its facts, or None where there is no whole one."""
     try:
         facts = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        store = PairStore(_open_side(folder, "source"), _open_side(folder, "target"))
     except (OSError, ValueError):
         return None
-    return PairStore(_open_side(folder, "source"), _open_side(folder, "target")), facts
+    whole = len(store.source) == len(store.target) and all(
+        len(side.ids) == (int(side.ends[-1]) if len(side) else 0) for side in (store.source, store.target)
+    )
+    return (store, facts) if whole else None
 
 
 def _open_side(folder: Path, side: str) -> Side:

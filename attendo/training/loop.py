@@ -110,7 +110,10 @@ def train(
             )
             clock, tokens, positions = time.perf_counter(), 0, 0
 
-        if step % config.validate_every == 0 or step == steps:
+        validating = step % config.validate_every == 0 or step == steps
+        if validating or step % config.checkpoint_every == 0:
+            _check_finite(parameters, step)  # a checkpoint that is kept is one to go back to
+        if validating:
             before = time.perf_counter()
             model.eval()
             found = validate(model)
@@ -128,6 +131,12 @@ def train(
         elif step % config.checkpoint_every == 0:
             save(progress)
     return Outcome(progress, "finished")
+
+
+def _check_finite(parameters: list[torch.nn.Parameter], step: int) -> None:
+    """The loss of a step does not know yet what the step has made of the weights."""
+    if not all(bool(parameter.isfinite().all()) for parameter in parameters):
+        raise TrainingError(f"the weights are not numbers any more after step {step}.")
 
 
 def _follow(progress: Progress, loss: float) -> Progress:

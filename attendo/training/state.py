@@ -27,13 +27,8 @@ class Progress:
 
 def capture(model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> tuple[dict[str, Tensor], Any]:
     """(tensors, facts): the optimizer's moments, every random generator, and the progress."""
-    tensors = {f"optimizer:{key}": value for key, value in optimizer_tensors(model, optimizer).items()}
-    tensors["generator:cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["generator:cuda"] = torch.cuda.get_rng_state()
-    if torch.backends.mps.is_available():
-        tensors["generator:mps"] = torch.mps.get_rng_state()
-    return tensors, dataclasses.asdict(progress)
+    moments = {f"optimizer:{key}": value for key, value in optimizer_tensors(model, optimizer).items()}
+    return {**moments, **generators()}, dataclasses.asdict(progress)
 
 
 def restore(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], facts: Any) -> Progress:
@@ -41,9 +36,24 @@ def restore(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[st
     prefix = "optimizer:"
     moments = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
     restore_optimizer(model, optimizer, moments)
+    restore_generators(tensors)
+    return Progress(**{**facts, "position": Position(**facts["position"])})
+
+
+def generators() -> dict[str, Tensor]:
+    """`generator:device` -> the state of torch's random generator there."""
+    states = {"generator:cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["generator:cuda"] = torch.cuda.get_rng_state()
+    if torch.backends.mps.is_available():
+        states["generator:mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def restore_generators(tensors: dict[str, Tensor]) -> None:
+    """Puts back what `generators` took; other tensors are not looked at."""
     torch.set_rng_state(tensors["generator:cpu"])
     if torch.cuda.is_available() and "generator:cuda" in tensors:
         torch.cuda.set_rng_state(tensors["generator:cuda"])
     if torch.backends.mps.is_available() and "generator:mps" in tensors:
         torch.mps.set_rng_state(tensors["generator:mps"])
-    return Progress(**{**facts, "position": Position(**facts["position"])})

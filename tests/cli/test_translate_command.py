@@ -1,0 +1,124 @@
+import json
+
+import pytest
+
+from tests.cli.command import attendo, unchanged
+
+
+def test_one_text(trained):
+    result = attendo("translate", trained.path, "--text", "five green.")
+    assert (result.code, result.out, result.err) == (0, "fünf grün.\n", "")
+
+
+def test_lines_of_standard_input(trained):
+    result = attendo("translate", trained.path, "--quiet", stdin="one.\n\ntwo three.\n \nfour.")
+    assert (result.code, result.out, result.err) == (0, "eins.\n\nzwei drei.\n\nvier.\n", "")
+
+
+def test_no_lines_give_no_lines(trained):
+    assert attendo("translate", trained.path, stdin="").out == ""
+
+
+@pytest.mark.parametrize("strange", ["\u2028", "\u2029", "\u0085", "\x0b", "\x0c", "\x1c"])
+def test_a_line_ends_at_a_line_feed_only(trained, strange):
+    result = attendo("translate", trained.path, stdin=f"one.\ntwo{strange}three.\nfour.\n")
+    lines = result.out.split("\n")
+    assert len(lines) == 4
+    assert (lines[0], lines[2], lines[3]) == ("eins.", "vier.", "")
+
+
+def test_windows_line_ends_and_a_byte_order_mark(trained):
+    plain = attendo("translate", trained.path, stdin="one.\ntwo.\n")
+    windows = attendo("translate", trained.path, stdin=b"\xef\xbb\xbfone.\r\ntwo.\r\n")
+    assert windows.out == plain.out == "eins.\nzwei.\n"
+
+
+def test_json_is_one_object_a_line(trained):
+    result = attendo("translate", trained.path, "--json", "--n-best", 2, stdin="five.\n\ntwo.\n")
+    found = [json.loads(line) for line in result.out.split("\n")[:-1]]
+    assert [one["source"] for one in found] == ["five.", "", "two."]
+    assert [one["text"] for one in found] == ["fünf.", "", "zwei."]
+    assert "fünf" in result.out
+    first = found[0]
+    assert first["parts"] == 1
+    assert [set(candidate) for candidate in first["candidates"]] == [{"text", "log_prob", "score", "finished"}] * 2
+    assert (first["score"], first["log_prob"]) == (
+        first["candidates"][0]["score"],
+        first["candidates"][0]["log_prob"],
+    )
+
+
+def test_n_best_are_numbered_lines_with_scores(trained):
+    result = attendo("translate", trained.path, "--n-best", 3, stdin="one two.\nthree.\n")
+    rows = [line.split("\t") for line in result.out.split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["1", "1", "1", "2", "2", "2"]
+    scores = [float(row[1]) for row in rows]
+    assert scores[:3] == sorted(scores[:3], reverse=True)
+    assert (rows[0][2], rows[3][2]) == ("eins zwei.", "drei.")
+
+
+def test_the_options_of_the_search_arrive(trained):
+    short = attendo("translate", trained.path, "--text", "one two three.", "--max-length", 1, "--json").json()
+    assert not short["candidates"][0]["finished"]
+    greedy = attendo("translate", trained.path, "--text", "one two.", "--beam", 1, "--json").json()
+    plain = attendo(
+        *("translate", trained.path, "--text", "one two.", "--length-penalty", "none", "--json", "--stopping", "first"),
+        *("--batch-size", 1, "--batch-tokens", 7),
+    ).json()
+    assert plain["score"] == plain["log_prob"]
+    assert greedy["score"] != greedy["log_prob"]
+    alpha = attendo("translate", trained.path, "--text", "one two.", "--alpha", 0, "--json").json()
+    assert alpha["score"] == alpha["log_prob"]
+
+
+def test_a_long_line_is_reported_on_standard_error(trained):
+    long = "one two three four five. " * 4000
+    result = attendo("translate", trained.path, "--beam", 1, stdin=f"two.\n{long}\nthree.\n")
+    lines = result.out.split("\n")
+    assert (len(lines), lines[0], lines[2]) == (4, "zwei.", "drei.")
+    assert result.err.startswith("Line 2 is longer than the 61 pieces the model was trained for: translated in ")
+    assert result.err.count("\n") == 1
+
+
+def test_a_terminal_is_told_what_to_do(trained):
+    assert "Ctrl-D" in attendo("translate", trained.path, stdin="one.\n", typed=True).err
+    assert attendo("translate", trained.path, "--quiet", stdin="one.\n", typed=True).err == ""
+    assert attendo("translate", trained.path, "--text", "one.", typed=True).err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "words"),
+    [
+        (["nowhere", "--text", "one"], b"", 4, "there is no folder nowhere"),
+        ([".", "--text", "one"], b"", 4, "is not a bundle"),
+        (["BUNDLE", "--n-best", 6, "--beam", 5], b"", 2, "n_best is 6, but must be between 1 and beam, which is 5"),
+        (["BUNDLE", "--n-best", 2, "--beam", 1], b"", 2, "widen the beam"),
+        (["BUNDLE", "--alpha", -1], b"", 2, "alpha is -1.0"),
+        (["BUNDLE", "--alpha", "nan"], b"", 2, "alpha is nan"),
+        (["BUNDLE", "--text", "one\ntwo"], b"", 2, "line breaks"),
+        (["BUNDLE"], b"one\n\xff\xfe\n", 3, "standard input, line 2: byte 1"),
+        (["BUNDLE"], b"\x1f\x8b\x08\x00", 3, "gzip"),
+        (["BUNDLE"], bytes(range(256)), 3, "looks like a binary file"),
+        (["BUNDLE", "--device", "cuda", "--text", "one"], b"", 2, "--device cuda: torch finds no such device here"),
+    ],
+)
+def test_what_cannot_be_done(trained, tmp_path, monkeypatch, arguments, stdin, code, words):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    given = [trained.path if argument == "BUNDLE" else argument for argument in arguments]
+    with unchanged(tmp_path), unchanged(trained.path):
+        result = attendo("translate", *given, stdin=stdin)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith("attendo: ")
+    assert words in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_truncated_weights(trained, tmp_path):
+    bundle = trained.bundle.copy(tmp_path / "small", trained.bundle.weights())
+    path = bundle.path / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with unchanged(tmp_path):
+        result = attendo("translate", bundle.path, "--text", "one")
+    assert (result.code, result.out) == (4, "")
+    assert "weights.safetensors is damaged" in result.err

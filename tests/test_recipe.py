@@ -1,0 +1,109 @@
+from typing import Any, get_args
+
+import pytest
+
+from attendo.config import from_dict, merge, read_yaml, to_dict, to_yaml
+from attendo.errors import ConfigError
+from attendo.models.presets import PresetName, sizes
+from attendo.recipe import RECIPES, DataConfig, RecipeName, RunConfig, choose, intervals
+
+VOCABULARY = {"model": {"source_vocab_size": 400, "target_vocab_size": 400}, "data": {"source": "a.tsv"}}
+
+
+def config_of(recipe: RecipeName, **kwargs: Any) -> RunConfig:
+    return from_dict(RunConfig, merge(choose(recipe, **kwargs), VOCABULARY))
+
+
+def test_every_preset_is_a_recipe() -> None:
+    assert ("auto", *get_args(PresetName)) == RECIPES
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("pairs", [1, 29_000, 1_000_000, 40_000_000])
+def test_every_choice_is_a_valid_config_with_an_end(recipe: RecipeName, pairs: int) -> None:
+    training = config_of(recipe, pairs=pairs).training
+    assert training.epochs is not None
+    assert 3 <= training.epochs <= 100
+
+
+@pytest.mark.parametrize(
+    ("pairs", "name"),
+    [(1_000, "tiny"), (149_999, "tiny"), (150_000, "small"), (1_999_999, "small"), (2_000_000, "base")],
+)
+def test_auto_takes_the_size_that_fits_the_corpus(pairs: int, name: PresetName) -> None:
+    assert choose("auto", pairs=pairs) == choose(name, pairs=pairs)
+    assert choose("auto", pairs=pairs)["model"] == sizes(name)
+
+
+def test_small_corpora_are_read_more_often() -> None:
+    epochs = [choose("auto", pairs=pairs)["training"]["epochs"] for pairs in (1_000, 29_000, 150_000, 5_000_000)]
+    assert epochs == sorted(epochs, reverse=True)
+    assert (epochs[0], epochs[-1]) == (100.0, 3.0)
+
+
+def test_base_is_trained_as_in_the_paper() -> None:
+    training = config_of("base", pairs=4_500_000).training
+    assert (training.schedule, training.warmup_steps, training.learning_rate) == ("paper", 4000, 1.0)
+    assert (training.optimizer, training.beta1, training.beta2, training.epsilon) == ("adam", 0.9, 0.98, 1e-9)
+    assert (training.batch_tokens * training.accumulate, training.average) == (24_576, 5)
+    assert config_of("big", pairs=4_500_000).training.average == 20
+
+
+def test_adapting_changes_the_training_and_not_the_model() -> None:
+    new, adapted = choose("auto", pairs=1_000), choose("auto", pairs=1_000, adapt=True)
+    assert set(adapted) == {"training"}
+    assert adapted["training"]["learning_rate"] == new["training"]["learning_rate"] / 10
+    assert adapted["training"]["epochs"] == 10
+    assert choose("base", pairs=1_000, adapt=True)["training"]["learning_rate"] == 1e-4
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'huge' does not exist: must be one of auto, tiny, small, base, big"):
+        choose("huge", pairs=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("steps", [1, 7, 49, 50, 251, 1_000, 30_000])
+def test_intervals_fit_into_the_run(steps: int) -> None:
+    found = intervals(steps)
+    assert set(found) == {"validate_every", "checkpoint_every", "log_every"}
+    assert all(1 <= every <= steps for every in found.values())
+
+
+def test_intervals_of_a_long_run() -> None:
+    assert intervals(100_000) == {"validate_every": 5_000, "checkpoint_every": 2_500, "log_every": 50}
+
+
+def test_a_config_goes_through_yaml_unchanged(tmp_path: Any) -> None:
+    config = config_of("big", pairs=4_500_000)
+    (tmp_path / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
+    assert from_dict(RunConfig, read_yaml(tmp_path / "config.yaml")) == config
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_out_of_range_is_refused(seed: int) -> None:
+    with pytest.raises(ConfigError, match=r"seed = -?\d+: must be from 0 to 2\^63 - 1"):
+        from_dict(RunConfig, merge(choose("tiny", pairs=1), VOCABULARY, {"seed": seed}))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"columns": [0, 1]}, r"columns = \(0, 1\): columns count from 1"),
+        ({"valid_target": "v.de"}, "valid_target = 'v.de': needs valid_source"),
+        ({"target": "a.de", "valid_source": "v.en"}, "valid_source = 'v.en': needs valid_target"),
+        ({"max_length": 0}, "max_length = 0: must be at least 1"),
+    ],
+)
+def test_impossible_data_settings(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_dict(DataConfig, {"source": "a.en", **values})
+
+
+def test_files_of_both_sets() -> None:
+    data = DataConfig(source="a.tsv", valid_source="v.tsv", columns=(2, 1), reverse=True)
+    assert (data.files().source, data.files().columns, data.files().reverse) == ("a.tsv", (2, 1), True)
+    valid = data.valid_files()
+    assert valid is not None
+    assert (valid.source, valid.target, valid.columns, valid.reverse) == ("v.tsv", None, (2, 1), True)
+    assert DataConfig(source="a.tsv").valid_files() is None
+    assert to_dict(data)["columns"] == [2, 1]

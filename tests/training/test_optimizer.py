@@ -1,0 +1,103 @@
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attendo.errors import BundleError, ConfigError
+from attendo.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
+from attendo.training.settings import TrainingConfig
+
+RATE = 0.01
+
+
+class Line(nn.Module):
+    """A matrix of ones and a vector of ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.ones(3, 5))
+        self.vector = nn.Parameter(torch.ones(7))
+
+
+def stepped(gradients: list[float], **settings: Any) -> Line:
+    """The parameters after one step for each gradient, which is the same for all of them."""
+    model = Line()
+    optimizer = build_optimizer(model, TrainingConfig(**settings))
+    for gradient in gradients:
+        for group in optimizer.param_groups:
+            group["lr"] = RATE
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, gradient)
+        optimizer.step()
+    return model
+
+
+def adam(gradients: list[float], *, beta1: float, beta2: float, epsilon: float, decay: float = 0.0) -> float:
+    """One parameter, from 1, by the equations of Kingma & Ba (2015), with the decay of Loshchilov & Hutter (2019)."""
+    value, m, v = 1.0, 0.0, 0.0
+    for t, gradient in enumerate(gradients, start=1):
+        m, v = beta1 * m + (1 - beta1) * gradient, beta2 * v + (1 - beta2) * gradient**2
+        value -= RATE * ((m / (1 - beta1**t)) / ((v / (1 - beta2**t)) ** 0.5 + epsilon) + decay * value)
+    return value
+
+
+GRADIENTS = [0.5, -0.2, 0.9, 0.1]
+
+
+def test_adam_is_the_papers() -> None:
+    model = stepped(GRADIENTS)
+    expected = adam(GRADIENTS, beta1=0.9, beta2=0.98, epsilon=1e-9)
+    torch.testing.assert_close(model.matrix.detach(), torch.full((3, 5), expected))
+    torch.testing.assert_close(model.vector.detach(), torch.full((7,), expected))
+
+
+def test_betas_and_epsilon_are_settings() -> None:
+    model = stepped(GRADIENTS, beta1=0.5, beta2=0.7, epsilon=0.1)
+    expected = adam(GRADIENTS, beta1=0.5, beta2=0.7, epsilon=0.1)
+    torch.testing.assert_close(model.vector.detach(), torch.full((7,), expected))
+
+
+def test_adamw_decays_matrices_and_not_vectors() -> None:
+    model = stepped(GRADIENTS, optimizer="adamw", weight_decay=0.3)
+    moments = {"beta1": 0.9, "beta2": 0.98, "epsilon": 1e-9}
+    torch.testing.assert_close(model.matrix.detach(), torch.full((3, 5), adam(GRADIENTS, **moments, decay=0.3)))
+    torch.testing.assert_close(model.vector.detach(), torch.full((7,), adam(GRADIENTS, **moments)))
+
+
+def test_adamw_without_decay_is_adam() -> None:
+    assert torch.equal(stepped(GRADIENTS, optimizer="adamw").matrix, stepped(GRADIENTS).matrix)
+
+
+def test_adam_with_decay_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"weight_decay = 0\.3.*adamw"):
+        TrainingConfig(optimizer="adam", weight_decay=0.3)
+
+
+def test_state_by_name_and_back() -> None:
+    model = Line()
+    optimizer = build_optimizer(model, TrainingConfig())
+    assert optimizer_tensors(model, optimizer) == {}
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 0.5)
+    optimizer.step()
+    tensors = optimizer_tensors(model, optimizer)
+    assert set(tensors) == {
+        f"{name}:{what}" for name in ("matrix", "vector") for what in ("step", "exp_avg", "exp_avg_sq")
+    }
+    assert tensors["matrix:exp_avg"].shape == (3, 5)
+
+    another = Line()
+    fresh = build_optimizer(another, TrainingConfig())
+    restore_optimizer(another, fresh, tensors)
+    restored: dict[str, Tensor] = optimizer_tensors(another, fresh)
+    assert {key: value.tolist() for key, value in restored.items()} == {k: v.tolist() for k, v in tensors.items()}
+    # A copy: what is done to the one is not done to the other.
+    tensors["matrix:exp_avg"].zero_()
+    assert restored["matrix:exp_avg"].count_nonzero() == 15
+
+
+def test_state_of_another_model_is_refused() -> None:
+    model = Line()
+    with pytest.raises(BundleError, match="no parameter other"):
+        restore_optimizer(model, build_optimizer(model, TrainingConfig()), {"other:exp_avg": torch.zeros(2)})
