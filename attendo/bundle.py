@@ -23,6 +23,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attendo.card import write_card
 from attendo.config import from_dict, read_yaml, to_yaml
 from attendo.errors import BundleError, ConfigError
 from attendo.models.transformer import Transformer, build
@@ -89,7 +90,7 @@ class Bundle:
         write_tensors(self.path / "weights.safetensors", weights, facts)
 
     def save_scores(self, scores: Mapping[str, Any]) -> None:
-        write_file(self.path / "scores.json", json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+        self.write("scores.json", plain_json(scores))
 
     def write(self, name: str, text: str) -> None:
         write_file(self.path / name, text)
@@ -176,14 +177,14 @@ class Bundle:
     # --- copies ------------------------------------------------------------------------------------------------
 
     def copy(self, out: Path, weights: Mapping[str, Tensor], *, scores: Mapping[str, Any] | None = None) -> "Bundle":
-        """A bundle without what only training needs, with the given weights."""
+        """A bundle without what only training needs, with the given weights; `scores` replace what this one scored."""
+        scores = self.scores() if scores is None else scores
+        data = {key: value for key, value in self.data().items() if key != "store"}  # no run to resume
         texts = {
-            name: (self.path / name).read_text(encoding="utf-8")
-            for name in ("card.md", "scores.json", "data.json")
-            if (self.path / name).exists()
+            "data.json": plain_json(data),
+            "scores.json": plain_json(scores),
+            "card.md": write_card(self.config, data, scores),
         }
-        if scores is not None:
-            texts["scores.json"] = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
         return create_bundle(out, config=self.config, tokenizers=self.tokenizers, texts=texts, weights=weights)
 
 
@@ -292,4 +293,10 @@ def average_last(bundle: Bundle, last: int, out: Path) -> tuple[Bundle, list[int
             else f"{bundle.path} has no checkpoints to average: only the folder of a run has them."
         )
     chosen = steps[-last:]
-    return bundle.copy(out, average_weights(bundle, chosen), scores={}), chosen
+    name = f"average of the checkpoints of steps {', '.join(f'{step:,}' for step in chosen)}"
+    return bundle.copy(out, average_weights(bundle, chosen), scores={"weights": name}), chosen
+
+
+def plain_json(value: Mapping[str, Any]) -> str:
+    """As the JSON files of a bundle are written: for people to read, too."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

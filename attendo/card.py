@@ -39,7 +39,9 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
         lines.append(f"| adapted from | {config.adapt_from} |")
     lines += ["", "## Scores on validation", ""]
     validation = scores.get("validation")
-    if validation is None:
+    if validation is None and "weights" in scores:
+        lines.append(f"Weights: {scores['weights']}. Not scored: `attendo evaluate` does that.")
+    elif validation is None:
         lines.append("Training has not finished.")
     else:
         lines += [

@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import itertools
-import json
 import math
 import signal
 import threading
@@ -17,7 +16,15 @@ from typing import Any, NoReturn
 import torch
 
 from attendo import machine
-from attendo.bundle import Bundle, average_weights, create_bundle, load_weights, open_bundle, weights_of
+from attendo.bundle import (
+    Bundle,
+    average_weights,
+    create_bundle,
+    load_weights,
+    open_bundle,
+    plain_json,
+    weights_of,
+)
 from attendo.card import direction, write_card
 from attendo.config import from_dict, merge, to_dict
 from attendo.data.batching import epoch_plan
@@ -47,8 +54,10 @@ UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not ther
 
 
 def train(
-    settings: Mapping[str, Any],
+    source: Path | str | None = None,
+    target: Path | str | None = None,
     *,
+    settings: Mapping[str, Any] | None = None,
     preset: RecipeName = "auto",
     out: Path | str | None = None,
     device: machine.DeviceName = "auto",
@@ -56,9 +65,12 @@ def train(
 ) -> Bundle:
     """Trains a translator from files to bundle.
 
-    `settings` are nested plain values as in a config file; only `data.source` is needed (and `data.target` where the
-    pairs are in two files). What they do not say, the preset chooses from the corpus. `out` is the new bundle's folder.
+    `source` and `target` are the two files, or `source` alone is a TSV or JSONL file. `settings` are nested plain
+    values as in a config file, `{"training": {"minutes": 10}}`; what they do not say, the preset chooses from the
+    corpus. `out` is the new bundle's folder.
     """
+    files = {side: str(path) for side, path in (("source", source), ("target", target)) if path is not None}
+    settings = merge(settings or {}, {"data": files} if files else {})
     reporter = reporter or Silent()
     _check_groups(settings)
     start = _adapted(settings)
@@ -94,7 +106,7 @@ def train(
         path,
         config=config,
         tokenizers=prepared.tokenizers,
-        texts={"data.json": _json(facts), "card.md": write_card(config, facts, {})},
+        texts={"data.json": plain_json(facts), "card.md": write_card(config, facts, {})},
     )
     return _Run(bundle, model, prepared, chosen_device, reporter).go(Progress())
 
@@ -532,7 +544,3 @@ def _stop_signals(receive: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -48,7 +48,7 @@ def main() -> None:
             "training": {"minutes": arguments.minutes},
             "seed": arguments.seed,
         }
-        bundle = attendo.train(settings, out=out, reporter=reporter)
+        bundle = attendo.train(settings=settings, out=out, reporter=reporter)
 
     log = bundle.read_log()
     translator = attendo.load(out)

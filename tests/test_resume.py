@@ -51,7 +51,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def undisturbed(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    return run.train(settings, out=tmp_path_factory.mktemp("undisturbed") / "run")
+    return run.train(settings=settings, out=tmp_path_factory.mktemp("undisturbed") / "run")
 
 
 def told(bundle: Bundle) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def test_the_task_is_worth_it(undisturbed: Bundle) -> None:
 def test_stopped_again_and_again(settings: dict[str, Any], undisturbed: Bundle, tmp_path: Path) -> None:
     """Off the beat, on a checkpoint, on a validation, twice within one interval, at the last step but one."""
     out = tmp_path / "run"
-    first = stop(lambda reporter: run.train(settings, out=out, reporter=reporter), 3)
+    first = stop(lambda reporter: run.train(settings=settings, out=out, reporter=reporter), 3)
     assert str(first) == f"Stopped and saved at step 3. Go on with: attendo train --resume {out}"
     for step in (5, 18, 27, 28, 35):
         stop(lambda reporter: run.resume(out, reporter=reporter), step, signal.SIGINT)
@@ -134,7 +134,7 @@ def test_stopped_before_the_first_step(
     many = merge(settings, {"training": {"keep_checkpoints": 20, "average": 20}})
     with monkeypatch.context() as patch:
         patch.setattr(run, "batches_from", batches_from)
-        stop(lambda reporter: run.train(many, out=tmp_path / "run", reporter=reporter), -1)
+        stop(lambda reporter: run.train(settings=many, out=tmp_path / "run", reporter=reporter), -1)
     assert open_bundle(tmp_path / "run").checkpoints() == [0]
     bundle = run.resume(tmp_path / "run")
     assert [entry["of"] for entry in bundle.read_log() if entry["event"] == "average"] == [list(range(5, 36, 5))]
@@ -144,7 +144,9 @@ def test_stopped_before_the_first_step(
 
 def test_stopped_in_the_last_translations(settings: dict[str, Any], undisturbed: Bundle, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    stopped = stop(lambda reporter: run.train(settings, out=out, reporter=reporter), "Translating", signal.SIGINT)
+    stopped = stop(
+        lambda reporter: run.train(settings=settings, out=out, reporter=reporter), "Translating", signal.SIGINT
+    )
     assert f"--resume {out}" in str(stopped)
     assert not open_bundle(out).scores()
     assert_same(run.resume(out), undisturbed)
@@ -152,15 +154,15 @@ def test_stopped_in_the_last_translations(settings: dict[str, Any], undisturbed:
 
 def test_what_stopped_early_is_not_trained_further(settings: dict[str, Any], tmp_path: Path) -> None:
     stuck = merge(settings, {"training": {"learning_rate": 1e-30, "validate_every": 4, "patience": 2}})
-    whole = run.train(stuck, out=tmp_path / "whole")
+    whole = run.train(settings=stuck, out=tmp_path / "whole")
     assert max(entry["step"] for entry in whole.read_log()) == 12
-    stop(lambda reporter: run.train(stuck, out=tmp_path / "run", reporter=reporter), "Translating")
+    stop(lambda reporter: run.train(settings=stuck, out=tmp_path / "run", reporter=reporter), "Translating")
     assert_same(run.resume(tmp_path / "run"), whole)
 
 
 def test_until_it_ends_the_weights_to_use_are_the_best(settings: dict[str, Any], tmp_path: Path) -> None:
     stuck = merge(settings, {"training": {"learning_rate": 1e-30, "validate_every": 4}})
-    stop(lambda reporter: run.train(stuck, out=tmp_path / "run", reporter=reporter), 11)
+    stop(lambda reporter: run.train(settings=stuck, out=tmp_path / "run", reporter=reporter), 11)
     bundle = open_bundle(tmp_path / "run")
     assert bundle.checkpoints() == [4, 5, 10, 11]
     assert storage.read_tensors(bundle.path / "weights.safetensors")[1] == {"step": 4}
@@ -171,8 +173,8 @@ def test_an_adaptation_goes_on_too(settings: dict[str, Any], undisturbed: Bundle
     data = write_task(tmp_path, made_up(100))
     training = {**settings["training"], "steps": 8}
     adapting = {"data": data, "adapt_from": str(tmp_path / "base"), "training": training}
-    whole = run.train(adapting, out=tmp_path / "whole")
-    stop(lambda reporter: run.train(adapting, out=tmp_path / "run", reporter=reporter), 3)
+    whole = run.train(settings=adapting, out=tmp_path / "whole")
+    stop(lambda reporter: run.train(settings=adapting, out=tmp_path / "run", reporter=reporter), 3)
     # Not needed any more; and without a tokenised corpus the tokenizer is still the old one.
     shutil.rmtree(tmp_path / "base")
     shutil.rmtree(tmp_path / ".cache")
@@ -252,7 +254,7 @@ def live(settings: dict[str, Any], out: Path, file_event: int | None, half_file:
     if out.exists():
         run.resume(out)
     else:
-        run.train(settings, out=out)
+        run.train(settings=settings, out=out)
 
 
 class Lives:
@@ -328,7 +330,7 @@ def test_killed_at_any_time(settings: dict[str, Any], undisturbed: Bundle, tmp_p
 def stopped(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped at step 19: to be copied, not to be resumed."""
     out = tmp_path_factory.mktemp("stopped") / "runs" / "run"
-    stop(lambda reporter: run.train(settings, out=out, reporter=reporter), 19)
+    stop(lambda reporter: run.train(settings=settings, out=out, reporter=reporter), 19)
     return out.parent
 
 
@@ -377,7 +379,7 @@ def test_other_text_in_its_place_is_refused(settings: dict[str, Any], tmp_path: 
     for name in ("source", "target"):
         shutil.copy(settings["data"][name], tmp_path / name)
     here = merge(settings, {"data": {"source": str(tmp_path / "source"), "target": str(tmp_path / "target")}})
-    stop(lambda reporter: run.train(here, out=tmp_path / "runs" / "run", reporter=reporter), 1)
+    stop(lambda reporter: run.train(settings=here, out=tmp_path / "runs" / "run", reporter=reporter), 1)
     shutil.rmtree(tmp_path / "runs" / ".cache")
     with (tmp_path / "source").open("a") as source, (tmp_path / "target").open("a") as target:
         source.write("one more\n")

@@ -55,7 +55,7 @@ def test_a_task_is_learned(
         model={**model, "residual_dropout": 0.0},
         training={"steps": steps, "schedule": "cosine", "learning_rate": 0.008, "checkpoint_every": steps // 10},
     )
-    bundle = train(settings, out=tmp_path / "run")
+    bundle = train(settings=settings, out=tmp_path / "run")
     assert bundle.scores()["validation"]["bleu"]["score"] > enough
 
     translations = attendo.load(bundle.path).translate_many(unseen, beam=2)
@@ -97,7 +97,7 @@ def test_golden_loss_curve(tmp_path: Path) -> None:
         training={"steps": 20, "log_every": 1, "accumulate": 2, "clip_norm": 1.0},
         seed=7,
     )
-    means = losses(train(settings, out=tmp_path / "run"))
+    means = losses(train(settings=settings, out=tmp_path / "run"))
     # The log has running means; each step's own loss shows more.
     curve = [means[0], *((mean - 0.98 * before) / 0.02 for before, mean in itertools.pairwise(means))]
     assert curve == pytest.approx(GOLDEN_LOSSES, rel=1e-4)
@@ -122,7 +122,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
             "average": 3,
         },
     )
-    return train(settings, out=folder / "runs" / "run")
+    return train(settings=settings, out=folder / "runs" / "run")
 
 
 def test_the_bundle_is_complete(finished: Bundle) -> None:
@@ -192,14 +192,14 @@ def test_the_best_checkpoint_and_the_last_are_kept(finished: Bundle) -> None:
 
 
 def test_its_config_repeats_it_exactly(finished: Bundle, tmp_path: Path) -> None:
-    again = train(read_yaml(finished.path / "config.yaml"), out=tmp_path / "again")
+    again = train(settings=read_yaml(finished.path / "config.yaml"), out=tmp_path / "again")
     for name in ("weights.safetensors", "config.yaml", "tokenizer.json", "scores.json"):
         assert (again.path / name).read_bytes() == (finished.path / name).read_bytes(), name
     assert losses(again) == losses(finished)
 
 
 def test_another_seed_gives_another_run(finished: Bundle, tmp_path: Path) -> None:
-    again = train({**read_yaml(finished.path / "config.yaml"), "seed": 2}, out=tmp_path / "again")
+    again = train(settings={**read_yaml(finished.path / "config.yaml"), "seed": 2}, out=tmp_path / "again")
     assert losses(again)[0] != losses(finished)[0]
 
 
@@ -210,7 +210,7 @@ def test_a_finished_run_cannot_be_resumed(finished: Bundle) -> None:
 
 def test_an_existing_folder_is_an_error(finished: Bundle) -> None:
     with pytest.raises(BundleError, match="exists already"):
-        train({"data": {"source": "a.xx", "target": "a.yy"}}, out=finished.path)
+        train(settings={"data": {"source": "a.xx", "target": "a.yy"}}, out=finished.path)
 
 
 # --- averaging --------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_the_average_is_taken_only_where_it_scores_better(
     monkeypatch.setattr(Validator, "validate", validate)
     data = write_task(tmp_path, made_up(100))
     settings = tiny(data, training={"steps": 8, "checkpoint_every": 2, "validate_every": 2, "average": 3})
-    bundle = train(settings, out=tmp_path / "run")
+    bundle = train(settings=settings, out=tmp_path / "run")
     averaged = average_weights(bundle, [4, 6, 8])
     expected = averaged if better else bundle.checkpoint_weights(2)  # the first of equals is the best
     weights = bundle.weights()
@@ -245,7 +245,9 @@ def test_the_average_is_taken_only_where_it_scores_better(
 
 def test_no_average_is_tried_where_none_is_wanted(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(100))
-    bundle = train(tiny(data, training={"steps": 4, "checkpoint_every": 1, "average": 0}), out=tmp_path / "run")
+    bundle = train(
+        settings=tiny(data, training={"steps": 4, "checkpoint_every": 1, "average": 0}), out=tmp_path / "run"
+    )
     assert not [entry for entry in bundle.read_log() if entry["event"] == "average"]
 
 
@@ -263,7 +265,7 @@ def adaptation(tmp_path: Path, base: Path, **training: Any) -> dict[str, Any]:
 
 
 def test_adapting_keeps_tokenizer_and_model_and_learns_the_new_pairs(finished: Bundle, tmp_path: Path) -> None:
-    bundle = train(adaptation(tmp_path, finished.path), out=tmp_path / "adapted")
+    bundle = train(settings=adaptation(tmp_path, finished.path), out=tmp_path / "adapted")
     assert (bundle.path / "tokenizer.json").read_bytes() == (finished.path / "tokenizer.json").read_bytes()
     assert bundle.config.model == finished.config.model
     assert bundle.config.tokenizer == finished.config.tokenizer
@@ -280,7 +282,7 @@ def test_adapting_keeps_tokenizer_and_model_and_learns_the_new_pairs(finished: B
 
 def test_adapting_begins_with_the_old_weights(finished: Bundle, tmp_path: Path) -> None:
     settings = adaptation(tmp_path, finished.path, steps=1, learning_rate=1e-30)
-    bundle = train(settings, out=tmp_path / "adapted")
+    bundle = train(settings=settings, out=tmp_path / "adapted")
     old, new = finished.weights(), bundle.weights()
     assert all(torch.allclose(old[name], new[name], rtol=0, atol=1e-7) for name in old)
 
@@ -288,13 +290,13 @@ def test_adapting_begins_with_the_old_weights(finished: Bundle, tmp_path: Path) 
 def test_adapting_refuses_another_tokenizer(finished: Bundle, tmp_path: Path) -> None:
     settings = {**adaptation(tmp_path, finished.path), "tokenizer": {"kind": "characters"}}
     with pytest.raises(ConfigError, match=r"tokenizer\.kind = 'characters'.*keeps its tokenizer"):
-        train(settings, out=tmp_path / "runs" / "adapted")
+        train(settings=settings, out=tmp_path / "runs" / "adapted")
     assert not (tmp_path / "runs").exists()
 
 
 def test_an_adaptation_is_repeated_by_its_config(finished: Bundle, tmp_path: Path) -> None:
-    first = train(adaptation(tmp_path, finished.path), out=tmp_path / "one")
-    second = train(read_yaml(first.path / "config.yaml"), out=tmp_path / "two")
+    first = train(settings=adaptation(tmp_path, finished.path), out=tmp_path / "one")
+    second = train(settings=read_yaml(first.path / "config.yaml"), out=tmp_path / "two")
     assert (first.path / "weights.safetensors").read_bytes() == (second.path / "weights.safetensors").read_bytes()
 
 
@@ -303,7 +305,7 @@ def test_an_adaptation_is_repeated_by_its_config(finished: Bundle, tmp_path: Pat
 
 def test_minutes_become_steps_that_are_kept(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(100))
-    bundle = train(tiny(data, training={"minutes": 0.02, "schedule": "cosine"}), out=tmp_path / "run")
+    bundle = train(settings=tiny(data, training={"minutes": 0.02, "schedule": "cosine"}), out=tmp_path / "run")
     training = open_bundle(bundle.path).config.training
     assert training.steps is not None
     assert training.minutes == 0.02
@@ -313,14 +315,14 @@ def test_minutes_become_steps_that_are_kept(tmp_path: Path) -> None:
     logged = {entry["step"]: entry["lr"] for entry in bundle.read_log() if entry["event"] == "progress"}
     assert logged == {step: schedule(step) for step in logged}
 
-    again = train(read_yaml(bundle.path / "config.yaml"), out=tmp_path / "again")
+    again = train(settings=read_yaml(bundle.path / "config.yaml"), out=tmp_path / "again")
     assert again.config.training.steps == training.steps
     assert (again.path / "weights.safetensors").read_bytes() == (bundle.path / "weights.safetensors").read_bytes()
 
 
 def test_epochs_become_steps(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(100))
-    bundle = train(tiny(data, training={"epochs": 2.5, "accumulate": 2}), out=tmp_path / "run")
+    bundle = train(settings=tiny(data, training={"epochs": 2.5, "accumulate": 2}), out=tmp_path / "run")
     last = [entry for entry in bundle.read_log() if entry["event"] == "progress"][-1]
     assert last["step"] == bundle.config.training.steps
     assert last["epoch"] == pytest.approx(2.5, abs=0.5)
@@ -330,7 +332,7 @@ def test_early_stopping_on_loss(tmp_path: Path) -> None:
     """With a rate that does nothing no validation after the first is better."""
     data = write_task(tmp_path, made_up(100))
     training = {"steps": 50, "validate_every": 2, "patience": 3, "stop_metric": "loss", "learning_rate": 1e-30}
-    bundle = train(tiny(data, training=training), out=tmp_path / "run")
+    bundle = train(settings=tiny(data, training=training), out=tmp_path / "run")
     assert [e["step"] for e in bundle.read_log() if e["event"] == "validation"] == [2, 4, 6, 8]
     assert bundle.scores()["weights"] == "checkpoint of step 2"
 
@@ -351,7 +353,7 @@ def test_early_stopping_on_loss(tmp_path: Path) -> None:
 def test_tokenizers(tmp_path: Path, tokenizer: dict[str, Any], model: dict[str, Any], files: list[str]) -> None:
     data = write_task(tmp_path, made_up(60), str.upper)
     settings = tiny(data, tokenizer=tokenizer, model=model, training={"steps": 3})
-    bundle = train(settings, out=tmp_path / "run")
+    bundle = train(settings=settings, out=tmp_path / "run")
     assert sorted(path.name for path in bundle.path.glob("tokenizer*")) == files
     sizes = (bundle.tokenizers.source.vocab_size, bundle.tokenizers.target.vocab_size)
     assert sizes == (bundle.config.model.source_vocab_size, bundle.config.model.target_vocab_size)
@@ -363,7 +365,7 @@ def test_a_validation_set_of_ones_own(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(60), reverse)
     own = write_task(tmp_path / "valid", made_up(7, seed=5), reverse)
     settings = tiny({**data, "valid_source": own["source"], "valid_target": own["target"]}, training={"steps": 2})
-    bundle = train(settings, out=tmp_path / "run")
+    bundle = train(settings=settings, out=tmp_path / "run")
     pairs = bundle.data()["pairs"]
     assert (pairs["kept"], pairs["held_out"]) == (60, 7)
     assert bundle.data()["validation"] == own["source"]
@@ -373,7 +375,7 @@ def test_one_file_and_reverse(tmp_path: Path) -> None:
     table = tmp_path / "pairs.tsv"
     table.write_text("".join(f"{text}\tx\t{text.upper()}\n" for text in made_up(60)), encoding="utf-8")
     settings = tiny({"source": str(table), "columns": [1, 3], "reverse": True}, training={"steps": 1})
-    bundle = train(settings, out=tmp_path / "run")
+    bundle = train(settings=settings, out=tmp_path / "run")
     cache = tmp_path / ".cache" / bundle.data()["store"]
     source, target = json.loads((cache / "store.json").read_text(encoding="utf-8"))["valid"][0]
     assert (source, target) == (target.upper(), source.lower())
@@ -391,8 +393,8 @@ def test_the_tokenised_corpus_is_used_again(tmp_path: Path) -> None:
 
     settings = tiny(write_task(tmp_path, made_up(60)), training={"steps": 1})
     first, second = Listener(), Listener()
-    train(settings, out=tmp_path / "one", reporter=first)
-    train(settings, out=tmp_path / "two", reporter=second)
+    train(settings=settings, out=tmp_path / "one", reporter=first)
+    train(settings=settings, out=tmp_path / "two", reporter=second)
     assert not any("earlier run" in text for text in first.said)
     assert any("earlier run" in text for text in second.said)
     assert any(re.search(r"Pairs: 59 for training, 1 for validation; 0 dropped", text) for text in second.said)
@@ -428,14 +430,14 @@ def test_bad_settings_are_refused_before_anything_is_written(
 ) -> None:
     data = write_task(tmp_path / "data", made_up(30))
     with pytest.raises(ConfigError, match=message):
-        train({"data": data, **settings}, out=tmp_path / "runs" / "run")
+        train(settings={"data": data, **settings}, out=tmp_path / "runs" / "run")
     assert files_in(tmp_path) == ["data", "data/task.xx", "data/task.yy"]
 
 
 def test_a_vocabulary_size_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     data = write_task(tmp_path / "data", made_up(30))
     with pytest.raises(ConfigError, match=r"model\.source_vocab_size = 12345: the tokenizer of this corpus has"):
-        train(tiny(data, model={"source_vocab_size": 12345}), out=tmp_path / "runs" / "run")
+        train(settings=tiny(data, model={"source_vocab_size": 12345}), out=tmp_path / "runs" / "run")
     assert not (tmp_path / "runs" / "run").exists()
 
 
@@ -477,7 +479,7 @@ def test_text_that_cannot_be_used_leaves_nothing_behind(
     before = files_in(tmp_path)
     with pytest.raises(DataError):
         train(
-            {"data": {**data, "valid_source": valid["source"], "valid_target": valid["target"]}},
+            settings={"data": {**data, "valid_source": valid["source"], "valid_target": valid["target"]}},
             out=tmp_path / "a" / "b",
         )
     assert files_in(tmp_path) == before
@@ -487,7 +489,7 @@ def test_a_place_that_cannot_be_written_is_said_in_words(tmp_path: Path) -> None
     data = write_task(tmp_path / "data", made_up(30))
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="file"):
-        train(tiny(data, training={"steps": 1}), out=tmp_path / "file" / "run")
+        train(settings=tiny(data, training={"steps": 1}), out=tmp_path / "file" / "run")
 
 
 def test_a_failure_before_the_first_step_leaves_only_the_tokenised_corpus(
@@ -499,7 +501,7 @@ def test_a_failure_before_the_first_step_leaves_only_the_tokenised_corpus(
     data = write_task(tmp_path / "data", made_up(30))
     monkeypatch.setattr("attendo.run._seconds_per_step", fail)
     with pytest.raises(MemoryError):
-        train(tiny(data, training={"steps": 1}), out=tmp_path / "runs" / "run")
+        train(settings=tiny(data, training={"steps": 1}), out=tmp_path / "runs" / "run")
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [".cache"]
 
 
@@ -510,7 +512,7 @@ def test_an_absurd_rate_stops_with_an_explanation(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(60))
     training = {"steps": 60, "learning_rate": 1e6, "schedule": "constant", "warmup_steps": 0}
     with pytest.raises(TrainingError, match=r"the loss .* at step \d+.*lower training\.learning_rate.*No checkpoint"):
-        train(tiny(data, training=training), out=tmp_path / "run")
+        train(settings=tiny(data, training=training), out=tmp_path / "run")
 
 
 def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
@@ -527,7 +529,7 @@ def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
     data = write_task(tmp_path, made_up(60))
     settings = tiny(data, training={"steps": 20, "checkpoint_every": 3})
     with pytest.raises(TrainingError, match=r"became nan at step 8.*keeps the last good checkpoint, of step 6\."):
-        train(settings, out=tmp_path / "run")
+        train(settings=settings, out=tmp_path / "run")
     bundle = open_bundle(tmp_path / "run")
     assert bundle.checkpoints() == [3, 6]
     assert all(tensor.isfinite().all() for tensor in bundle.weights().values())

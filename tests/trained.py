@@ -49,7 +49,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
             "checkpoint_every": 140,
         },
     }
-    bundle = run.train(settings, out=folder / "runs" / "numerals")
+    bundle = run.train(settings=settings, out=folder / "runs" / "numerals")
     return Trained(bundle.path, bundle, source, target)
 
 

@@ -90,7 +90,7 @@ def command(
         if source is None and config_path is None and not assignments:
             raise ConfigError("give the files to train on: attendo train SOURCE TARGET (or --config with data.source).")
         with reporting(quiet) as reporter:
-            bundle = run.train(settings, preset=preset, out=out, device=device, reporter=reporter)
+            bundle = run.train(settings=settings, preset=preset, out=out, device=device, reporter=reporter)
     scores = {"bundle": str(bundle.path), **bundle.scores()}
     output(json.dumps(scores, ensure_ascii=False) if as_json else str(bundle.path))
     if not quiet:
