@@ -1,4 +1,5 @@
-# docker build -t attendo . && docker run --rm -v "$PWD:/data" attendo train train.en train.de
+# docker build -t attendo .
+# docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" attendo train train.en train.de
 FROM python:3.11-slim
 WORKDIR /opt/attendo
 COPY pyproject.toml constraints.txt README.md LICENSE ./

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attendo.decoding.search import SearchOptions
-from attendo.engines.torch_engine import BATCH_TOKENS
+from attendo.engines.engine import BATCH_TOKENS
 from attendo.evaluation.literature import literature_bleu
 from attendo.evaluation.scores import Score, Scores, require_pairs, score_corpus
 from attendo.evaluation.significance import SACREBLEU_SEED, Comparison, compare
@@ -69,7 +69,7 @@ def assess(
     if tokenised_references is not None:
         require_pairs(sources, tokenised_references)
     options = options or SearchOptions()
-    language = translator.languages[1] if translator.languages else ""
+    language = translator.target_language
 
     def translations(by: Translator) -> tuple[str, ...]:
         found = by.translate_many(
@@ -86,7 +86,9 @@ def assess(
     return Assessment(
         translations=ours,
         scores=score_corpus(ours, references, target_language=language),
-        perplexity=perplexity(translator.score(sources, references, batch_size=batch_size, reporter=reporter)),
+        perplexity=perplexity(
+            translator.score(sources, references, batch_size=batch_size, batch_tokens=batch_tokens, reporter=reporter)
+        ),
         beam=options.beam,
         literature=literature_bleu(
             ours, references_tokenised=tokenised_references, references=references, language=language or "en"

@@ -62,9 +62,12 @@ class Bundle:
         if not path.exists():
             return {}
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise BundleError(f"{path} is damaged ({error}). Copy the bundle again from where it came.") from None
+        if not isinstance(found, dict):
+            raise BundleError(f"{path} is damaged: it holds no keys and values. Copy the bundle again.")
+        return found
 
     def weights(self) -> Weights:
         path = self.path / "weights.safetensors"
@@ -100,6 +103,11 @@ class Bundle:
         folder = self.path / "checkpoints"
         return sorted(int(path.name.removeprefix("step-")) for path in folder.glob(f"step-{'[0-9]' * 8}"))
 
+    def regular_checkpoints(self) -> list[int]:
+        """Those on the beat, which averaging uses; not those of an interruption or a validation in between."""
+        every = self.config.training.checkpoint_every
+        return [step for step in self.checkpoints() if step and step % every == 0]
+
     def checkpoint(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step:08d}"
 
@@ -129,7 +137,7 @@ class Bundle:
                 if step not in keep:  # renamed first, so that half of one is never taken for a checkpoint
                     path = self.checkpoint(step)
                     shutil.rmtree(path.rename(path.with_name(f".{path.name}.partial")), ignore_errors=True)
-            for step in steps[:-STATES_KEPT]:
+            for step in [step for step in steps if step in keep][:-STATES_KEPT]:
                 (self.checkpoint(step) / "state.safetensors").unlink(missing_ok=True)
 
     def latest_state(self) -> tuple[int, Weights, dict[str, Tensor], Any] | None:
@@ -180,6 +188,8 @@ class Bundle:
         """A bundle without what only training needs, with the given weights; `scores` replace what this one scored."""
         scores = self.scores() if scores is None else scores
         data = {key: value for key, value in self.data().items() if key != "store"}  # no run to resume
+        if not {"pairs", "parameters", "machine"} <= data.keys():
+            raise BundleError(f"{self.path / 'data.json'} is missing or not whole. Copy the bundle again.")
         texts = {
             "data.json": plain_json(data),
             "scores.json": plain_json(scores),
@@ -207,10 +217,10 @@ def create_bundle(
     }
     with new_folder(path) as folder:
         for name, text in {**fixed, **texts}.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            (folder / name).write_bytes(text.encode("utf-8"))
         if weights is not None:
             write_tensors(folder / "weights.safetensors", weights, {})
-        (folder / "bundle.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        (folder / "bundle.json").write_bytes(plain_json(manifest).encode("utf-8"))
     return Bundle(path, config, tokenizers)
 
 
@@ -284,7 +294,7 @@ def average_weights(bundle: Bundle, steps: list[int]) -> Weights:
 
 def average_last(bundle: Bundle, last: int, out: Path) -> tuple[Bundle, list[int]]:
     """A new bundle with the mean of the last checkpoints of a run, and the steps they are of."""
-    steps = bundle.checkpoints()
+    steps = bundle.regular_checkpoints()
     if len(steps) < last:
         raise BundleError(
             f"{bundle.path} has {len(steps)} checkpoints, and --last {last} asks for more. Use --last {len(steps)}, or "

@@ -11,6 +11,11 @@ def direction(config: RunConfig) -> str:
     return " → ".join(config.data.languages or ("source", "target"))
 
 
+def cell(signature: str) -> str:
+    """A signature as code in a Markdown table, whose cells end at a bare bar."""
+    return "`" + signature.replace("|", "\\|") + "`"
+
+
 def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
     model, training, pairs = config.model, config.training, data["pairs"]
     sizes = (
@@ -30,8 +35,8 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
         f"empty side, {pairs['dropped_long']:,} longer than {config.data.max_length} pieces |",
         f"| validation pairs | {pairs['held_out']:,} ({data['validation']}) |",
         f"| data fingerprint | `{data['fingerprint']}` |",
-        f"| steps | {training.steps:,} of about {training.batch_tokens * training.accumulate:,} tokens, "
-        f"seed {config.seed} |",
+        f"| steps | {scores.get('steps', 0):,} of {training.steps:,}, each of about "
+        f"{training.batch_tokens * training.accumulate:,} tokens, seed {config.seed} |",
         f"| trained on | {data['machine']['processor']}, {data['machine']['threads']} threads, "
         f"torch {data['machine']['torch']} |",
     ]
@@ -50,7 +55,7 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
             "| metric | score | signature |",
             "|---|---|---|",
             *(
-                f"| {name} | {validation[key]['score']:.2f} | `{validation[key]['signature']}` |"
+                f"| {name} | {validation[key]['score']:.2f} | {cell(validation[key]['signature'])} |"
                 for name, key in (("BLEU", "bleu"), ("chrF", "chrf"), ("TER", "ter"))
             ),
             f"| perplexity | {scores['perplexity']:.2f} | per piece |",

@@ -13,6 +13,7 @@ Whatever breaks a rule is a `ConfigError` that names the key, the value and the 
 
 import dataclasses
 import difflib
+import math
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ class Rule:
 
 
 POSITIVE = Rule("must be at least 1", lambda value: value >= 1)
-NOT_NEGATIVE = Rule("must be at least 0", lambda value: value >= 0)
-ABOVE_ZERO = Rule("must be greater than 0", lambda value: value > 0)
+NOT_NEGATIVE = Rule("must be a number of at least 0", lambda value: 0 <= value < math.inf)
+ABOVE_ZERO = Rule("must be a number greater than 0", lambda value: 0 < value < math.inf)
 PROBABILITY = Rule("must be at least 0 and less than 1", lambda value: 0 <= value < 1)
 
 

@@ -48,11 +48,18 @@ def keep_large_buffers() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def set_threads(threads: int | None) -> int:
-    """Uses so many threads for torch's own work; where None, what OMP_NUM_THREADS says, else all cores."""
-    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(threads or os.cpu_count() or 1)
-    return torch.get_num_threads()
+def use_all_cores() -> None:
+    """As many threads as there are cores for torch's own work, unless OMP_NUM_THREADS says otherwise."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(_cores())
+
+
+def ready(device: DeviceName) -> torch.device:
+    """Prepares this process for heavy work and says where it is done."""
+    chosen = choose_device(device)
+    keep_large_buffers()
+    use_all_cores()
+    return chosen
 
 
 def peak_memory() -> int:
@@ -70,11 +77,16 @@ def describe() -> dict[str, str | int]:
     return {
         "platform": platform.platform(),
         "processor": _processor(),
-        "cores": os.cpu_count() or 1,
+        "cores": _cores(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def _cores() -> int:
+    """Those that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:

@@ -75,20 +75,20 @@ class RunConfig(Settings):
     adapt_from: str | None = None  # the bundle whose weights and tokenizer the run starts from
 
 
-def choose(recipe: RecipeName, *, pairs: int, adapt: bool = False) -> dict[str, Any]:
+def choose(recipe: RecipeName, *, pairs: int, adapt: TransformerConfig | None = None) -> dict[str, Any]:
     """Model and training settings as plain values, for a corpus of so many pairs.
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
-    that size. A size by name takes its own. `adapt`: the model is trained already, and is to stay close to what it is.
+    that size. A size by name takes its own. `adapt`: this model is trained already, and is to stay close to what it is.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
     size: PresetName = _size_for(pairs) if recipe == "auto" else recipe
     training = _training_for(size, pairs)
-    if adapt:
+    if adapt is not None:
         training |= {
             "schedule": "linear",
-            "learning_rate": training["learning_rate"] / 10 if training["schedule"] != "paper" else 1e-4,
+            "learning_rate": 0.05 / adapt.d_model,  # a tenth of what the sizes by name are trained with
             "warmup_steps": 100,
             "epochs": min(10.0, training["epochs"]),
         }

@@ -30,3 +30,12 @@ class Silent:
 
     def progress(self, step: int, steps: int, text: str) -> None:
         pass
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 45 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

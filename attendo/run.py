@@ -1,8 +1,6 @@
 """One training run: corpus, tokenizer, model, loop, validation and bundle, joined."""
 
 import contextlib
-import copy
-import itertools
 import math
 import signal
 import threading
@@ -26,31 +24,29 @@ from attendo.bundle import (
     weights_of,
 )
 from attendo.card import direction, write_card
-from attendo.config import from_dict, merge, to_dict
-from attendo.data.batching import epoch_plan
-from attendo.data.loader import Position, batches_from
+from attendo.config import from_dict, merge
+from attendo.data.loader import batches_from
 from attendo.data.prepare import Prepared, open_prepared, prepare
-from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
+from attendo.engines.torch_engine import TorchEngine
+from attendo.errors import BundleError, DataError, Interrupted, TrainingError
 from attendo.evaluation.report import training_report
 from attendo.models.transformer import Transformer, build, parameter_table
-from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig, choose, intervals
-from attendo.reporting import Reporter, Silent
+from attendo.plan import announcement, bound, check_settings, next_folder, resolve, seconds_per_step
+from attendo.recipe import DataConfig, RecipeName, TokenizerConfig
+from attendo.reporting import Reporter, Silent, duration
 from attendo.text.corpus import languages_of
 from attendo.training.loop import Outcome
 from attendo.training.loop import train as train_loop
-from attendo.training.loss import batch_loss
 from attendo.training.optimizer import build_optimizer
 from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
-from attendo.training.state import Progress, capture, generators, restore, restore_generators
-from attendo.translator import EXTRA_LENGTH, Translator
-from attendo.validation import Validator
+from attendo.training.state import Progress, capture, restore
+from attendo.translator import Translator
+from attendo.validation import Validator, validation_in_words
 
 FINAL_BEAM = 5
-MEASURED_STEPS = 30
-MEASURED_SECONDS = 20.0
-VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
-UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
+
+Log = Callable[[dict[str, Any]], None]
 
 
 def train(
@@ -72,42 +68,42 @@ def train(
     files = {side: str(path) for side, path in (("source", source), ("target", target)) if path is not None}
     settings = merge(settings or {}, {"data": files} if files else {})
     reporter = reporter or Silent()
-    _check_groups(settings)
-    start = _adapted(settings)
-    _check_settings(settings, preset, start)
-    data = from_dict(DataConfig, settings.get("data", {}), where="data.")
+    start = None if settings.get("adapt_from") is None else open_bundle(settings["adapt_from"])
+    check_settings(settings, preset, start)
+    inherited = {} if start is None else {"max_length": start.config.data.max_length}
+    data = from_dict(DataConfig, merge(inherited, settings.get("data", {})), where="data.")
     if data.languages is None:
         data = replace(data, languages=languages_of(data.files()) or (start.languages if start else None))
-    path = Path(out) if out is not None else _next_folder(data)
+    path = Path(out) if out is not None else next_folder(data)
     if path.exists():
         raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
 
-    chosen_device = machine.choose_device(device)
-    machine.keep_large_buffers()
-    machine.set_threads(None)
+    chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     prepared = _prepare(data, tokenizer, start, path.parent / ".cache", reporter)
-    config = _resolve(settings, preset, data, prepared, start)
+    config = resolve(settings, preset, data, prepared, start)
 
     torch.manual_seed(config.seed)
     model = build(config.model).to(chosen_device)
     if start is not None:
         load_weights(model, start.weights(), where=str(start.path))
-    seconds = _seconds_per_step(model, config, prepared, chosen_device)
-    config = replace(config, training=_bounded(config.training, settings, prepared, config.seed, seconds))
+    seconds = seconds_per_step(model, config, prepared, chosen_device)
+    config = replace(config, training=bound(config.training, settings, prepared, config.seed, seconds))
     facts = {
         **prepared.facts,
         "parameters": parameter_table(model),
         "machine": machine.describe(),
         "store": prepared.folder.name,
     }
-    _announce(config, facts, seconds, reporter)
+    said = announcement(config, facts, seconds)
+    reporter.say(said)
     bundle = create_bundle(
         path,
         config=config,
         tokenizers=prepared.tokenizers,
         texts={"data.json": plain_json(facts), "card.md": write_card(config, facts, {})},
     )
+    bundle.log({"event": "started", "step": -1, "said": said.split("\n"), "seconds_per_step": seconds, **facts})
     return _Run(bundle, model, prepared, chosen_device, reporter).go(Progress())
 
 
@@ -123,9 +119,7 @@ def resume(path: Path | str, *, device: machine.DeviceName = "auto", reporter: R
             f"{path} has finished: there is nothing to resume. To train it further on the same or other pairs, use "
             f"attendo train SOURCE TARGET --from {path}"
         )
-    chosen_device = machine.choose_device(device)
-    machine.keep_large_buffers()
-    machine.set_threads(None)
+    chosen_device = machine.ready(device)
     prepared = open_prepared(bundle.path.parent / ".cache" / facts["store"])
     if prepared is None:
         start = None if config.adapt_from is None else bundle
@@ -181,6 +175,7 @@ class _Run:
         if state is not None:
             progress = restore(self.model, optimizer, state, facts)
         validator = self._validator()
+        log = self._logger(progress.step)
         last_good = progress
         stopped: list[int] = []
 
@@ -208,18 +203,17 @@ class _Run:
                     steps=self.steps,
                     progress=progress,
                     device=self.device,
-                    precision=machine.mixed_precision(self.device) if self.training.mixed_precision == "auto" else None,
                     validate=validator.validate,
                     save=save,
-                    log=self._logger(progress.step),
+                    log=log,
                     should_stop=lambda: bool(stopped),
                 )
             except TrainingError as error:
                 raise TrainingError(self._explained(error, last_good)) from None
-        if outcome.reason == "stopped":
+        if stopped:
             self._interrupt(outcome.progress, stopped[0])
         with _stop_signals(lambda number: self._interrupt(outcome.progress, number)):
-            self._finish(outcome, validator)
+            self._finish(outcome, validator, log)
         return self.bundle
 
     def _interrupt(self, progress: Progress, number: int) -> NoReturn:
@@ -231,25 +225,23 @@ class _Run:
     def _validator(self) -> Validator:
         config = self.bundle.config
         translator = Translator(
-            self.model,
+            TorchEngine(self.model, self.device),
             self.prepared.tokenizers,
             max_length=config.data.max_length,
-            device=self.device.type,  # type: ignore[arg-type]
             languages=config.data.languages,
         )
         return Validator(
             translator, self.prepared.valid, metric=self.training.stop_metric, beam=self.training.validation_beam
         )
 
-    def _regular(self, progress: Progress) -> list[int]:
-        """Checkpoints that averaging may use: those on the beat, not those of an interruption or a validation."""
-        every = self.training.checkpoint_every
-        return [step for step in self.bundle.checkpoints() if step % every == 0 and 0 < step <= progress.step]
+    def _last(self, count: int, progress: Progress) -> list[int]:
+        """The last regular checkpoints so far."""
+        return [step for step in self.bundle.regular_checkpoints() if step <= progress.step][-count:] if count else []
 
     def _kept(self, progress: Progress) -> set[int]:
-        return {*self._regular(progress)[-self.training.keep_checkpoints :], progress.best_step, progress.step}
+        return {*self._last(self.training.keep_checkpoints, progress), progress.best_step, progress.step}
 
-    def _logger(self, first: int) -> Callable[[dict[str, Any]], None]:
+    def _logger(self, first: int) -> Log:
         began = time.monotonic()
         minutes_before = max((entry.get("minutes", 0.0) for entry in self.bundle.read_log()), default=0.0)
 
@@ -257,14 +249,15 @@ class _Run:
             minutes = minutes_before + (time.monotonic() - began) / 60
             self.bundle.log({**entry, "minutes": round(minutes, 3)})
             if entry["event"] == "validation":
-                self.reporter.say(_validation_words(entry))
+                self.reporter.say(validation_in_words(entry))
+            if entry["event"] != "progress":
                 return
             left = (time.monotonic() - began) / (entry["step"] - first) * (self.steps - entry["step"])
             self.reporter.progress(
                 entry["step"],
                 self.steps,
                 f"epoch {entry['epoch']:.1f}  loss {entry['loss']:.3f}  rate {entry['lr']:.2e}  "
-                f"{entry['tokens_per_second']:,} tokens/s  {_duration(left)} left",
+                f"{entry['tokens_per_second']:,} tokens/s  {duration(left)} left",
             )
 
         return log
@@ -278,7 +271,7 @@ class _Run:
             return f"{error} {advice} {self.bundle.path} keeps the last good checkpoint, of step {last_good.step:,}."
         return f"{error} {advice} No checkpoint had been saved yet in {self.bundle.path}."
 
-    def _finish(self, outcome: Outcome, validator: Validator) -> None:
+    def _finish(self, outcome: Outcome, validator: Validator, log: Log) -> None:
         """Chooses between the best checkpoint and the average of the last, scores the winner, writes it all down."""
         progress = outcome.progress
         if outcome.reason == "early":
@@ -286,26 +279,26 @@ class _Run:
         self.model.eval()
         chosen, name = self.bundle.checkpoint_weights(progress.best_step), f"checkpoint of step {progress.best_step:,}"
         score = progress.best_score if progress.best_score is not None else -math.inf
-        steps = self._regular(progress)[-self.training.average :] if self.training.average else []
+        steps = self._last(self.training.average, progress)
         if len(steps) > 1:
             averaged = average_weights(self.bundle, steps)
             load_weights(self.model, averaged, where="the average")
             found = validator.validate(self.model)
-            self.bundle.log({"event": "average", "step": progress.step, "of": steps, **found.facts})
+            log({"event": "average", "step": progress.step, "of": steps, **found.facts})
             if found.score > score:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
         load_weights(self.model, chosen, where="the best weights")
-        perplexity = validator.validate(self.model).facts["perplexity"]
-        scores, samples = validator.final(beam=FINAL_BEAM, reporter=self.reporter)
+        scores, perplexity, samples = validator.final(beam=FINAL_BEAM, reporter=self.reporter)
         result = {
             "weights": name,
+            "steps": progress.step,
             "beam": FINAL_BEAM,
             "validation": scores.to_json(),
             "perplexity": perplexity,
             "baseline_bleu": validator.baseline,
         }
         self.bundle.save_weights(chosen, {"weights": name})
-        self.bundle.log({"event": "finished", "step": progress.step, **result})
+        log({"event": "finished", "step": progress.step, **result})
         self.bundle.write("report.html", self._report([sample.to_json() for sample in samples], result))
         self.bundle.write("card.md", write_card(self.bundle.config, self.bundle.data(), result))
         self.bundle.save_scores(result)
@@ -328,111 +321,11 @@ class _Run:
                 "parameters": f"{self.bundle.data()['parameters']['total']:,}",
                 "training pairs": f"{pairs['kept']:,}",
                 "validation pairs": f"{pairs['held_out']:,}",
-                "steps": f"{self.steps:,}",
+                "steps": f"{result['steps']:,} of {self.steps:,}",
                 "seed": str(config.seed),
             },
             samples=[{**sample, "bleu": f"{sample['bleu']:.1f}"} for sample in samples],
         )
-
-
-# --- settings ---------------------------------------------------------------------------------------------------
-
-
-def _adapted(settings: Mapping[str, Any]) -> Bundle | None:
-    path = settings.get("adapt_from")
-    return None if path is None else open_bundle(path)
-
-
-def _check_groups(settings: Mapping[str, Any]) -> None:
-    for name in ("data", "tokenizer", "model", "training"):
-        if not isinstance(settings.get(name, {}), Mapping):
-            raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
-
-
-def _check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    """Finds mistakes in the settings before any work is done, with stand-ins for what only the corpus can tell."""
-    joint = settings.get("tokenizer", {}).get("joint", True) if start is None else start.tokenizers.joint
-    sizes = _vocabularies(UNKNOWN_VOCABULARY, UNKNOWN_VOCABULARY if joint else UNKNOWN_VOCABULARY + 1)
-    layers = [choose(preset, pairs=1, adapt=start is not None), _tied(joint), _model_of(start), settings]
-    config = from_dict(RunConfig, merge({"data": {"source": ""}}, *layers, {"model": sizes}))
-    places = config.data.max_length + 1 + EXTRA_LENGTH
-    if config.model.positions == "learned" and config.model.n_positions < places:
-        raise ConfigError(
-            f"model.n_positions = {config.model.n_positions}: translations can be as long as data.max_length "
-            f"({config.data.max_length}) and {1 + EXTRA_LENGTH} more, so learned positions must be at least {places}."
-        )
-    for key, value in settings.get("tokenizer", {}).items():
-        if start is not None and value != getattr(start.config.tokenizer, key):
-            raise ConfigError(
-                f"tokenizer.{key} = {value!r}: the run starts from {start.path} and keeps its tokenizer. Leave it out."
-            )
-
-
-def _resolve(
-    settings: Mapping[str, Any], preset: RecipeName, data: DataConfig, prepared: Prepared, start: Bundle | None
-) -> RunConfig:
-    """The whole config, once the corpus is known; only the number of steps is still open."""
-    sizes = _vocabularies(prepared.tokenizers.source.vocab_size, prepared.tokenizers.target.vocab_size)
-    for key, size in sizes.items():
-        given = settings.get("model", {}).get(key, size)
-        if given != size:
-            raise ConfigError(
-                f"model.{key} = {given}: the tokenizer of this corpus has {size} pieces. Leave the key out, and choose "
-                "the size with tokenizer.vocab_size."
-            )
-    chosen = choose(preset, pairs=prepared.facts["pairs"]["kept"], adapt=start is not None)
-    if any(settings.get("training", {}).get(bound) for bound in ("steps", "epochs", "minutes")):
-        chosen["training"].pop("epochs")
-    joint = prepared.tokenizers.joint
-    learned: dict[str, Any] = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
-    if start is not None:
-        learned = {"tokenizer": to_dict(start.config.tokenizer)}
-    values = merge(chosen, _tied(joint), _model_of(start), settings, {"model": sizes}, learned)
-    return from_dict(RunConfig, merge(values, {"data": to_dict(data)}))
-
-
-def _model_of(start: Bundle | None) -> dict[str, Any]:
-    return {} if start is None else {"model": to_dict(start.config.model)}
-
-
-def _tied(joint: bool) -> dict[str, Any]:
-    return {"model": {"tie_embeddings": "all" if joint else "target"}}
-
-
-def _vocabularies(source: int, target: int) -> dict[str, int]:
-    return {"source_vocab_size": source, "target_vocab_size": target}
-
-
-def _bounded(
-    training: TrainingConfig, settings: Mapping[str, Any], prepared: Prepared, seed: int, seconds: float
-) -> TrainingConfig:
-    """With the number of steps, and with intervals and a warm-up that fit it where the user has not set them."""
-    bounds = []
-    if training.steps is not None:
-        bounds.append(training.steps)
-    else:
-        if training.epochs is not None:
-            plan = epoch_plan(
-                prepared.store.source.lengths(),
-                prepared.store.target.lengths(),
-                batch_tokens=training.batch_tokens,
-                seed=seed,
-                epoch=0,
-            )
-            bounds.append(math.ceil(training.epochs * len(plan) / training.accumulate))
-        if training.minutes is not None:
-            bounds.append(int(training.minutes * 60 * (1 - VALIDATION_SHARE) / seconds))
-    steps = max(1, min(bounds))
-    given = settings.get("training", {})
-    fitted = {key: value for key, value in intervals(steps).items() if key not in given}
-    if "warmup_steps" not in given:
-        fitted["warmup_steps"] = max(1, min(training.warmup_steps, steps // 5))
-    return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
-
-
-def _next_folder(data: DataConfig) -> Path:
-    name = "-".join(data.languages) if data.languages else Path(data.source).name.split(".")[0]
-    return next(path for n in itertools.count(1) if not (path := Path("runs") / f"{name}-{n}").exists())
 
 
 def _prepare(
@@ -449,80 +342,6 @@ def _prepare(
         cache=cache,
         reporter=reporter,
     )
-
-
-# --- before the first step --------------------------------------------------------------------------------------
-
-
-def _seconds_per_step(model: Transformer, config: RunConfig, prepared: Prepared, device: torch.device) -> float:
-    """How long a step takes here, measured on a copy of the model; leaves the random generators as they were."""
-    before_all = generators()
-    trial = copy.deepcopy(model).train()
-    optimizer = build_optimizer(trial, config.training)
-    batches = batches_from(prepared.store, Position(), batch_tokens=config.training.batch_tokens, seed=config.seed)
-    times: list[float] = []
-    began = time.perf_counter()
-    while len(times) < MEASURED_STEPS and (not times or time.perf_counter() - began < MEASURED_SECONDS):
-        before = time.perf_counter()
-        for batch, _, _ in itertools.islice(batches, config.training.accumulate):
-            (batch_loss(trial, batch.to(device), config.training.label_smoothing) / batch.n_tokens).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        times.append(time.perf_counter() - before)
-    restore_generators(before_all)
-    steady = times[len(times) // 5 :]  # the first steps allocate
-    return sum(steady) / len(steady)
-
-
-def _announce(config: RunConfig, facts: Mapping[str, Any], seconds: float, reporter: Reporter) -> None:
-    pairs, tokens, model, steps = facts["pairs"], facts["tokens_per_epoch"], config.model, config.training.steps or 0
-    dropped = pairs["dropped_empty"] + pairs["dropped_long"]
-    reporter.say(
-        f"Pairs: {pairs['kept']:,} for training, {pairs['held_out']:,} for validation; {dropped:,} dropped "
-        f"({pairs['dropped_empty']:,} with an empty side, {pairs['dropped_long']:,} longer than "
-        f"{config.data.max_length} pieces)."
-    )
-    sizes = (
-        f"{model.source_vocab_size:,} pieces for both sides"
-        if config.tokenizer.joint
-        else f"{model.source_vocab_size:,} source and {model.target_vocab_size:,} target pieces"
-    )
-    reporter.say(f"Vocabulary: {sizes}. Tokens per epoch: {tokens['source'] + tokens['target']:,}.")
-    reporter.say(
-        f"Model: {facts['parameters']['total']:,} parameters, "
-        f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}."
-    )
-    reporter.say(
-        f"Training: {steps:,} steps, about {_duration(steps * seconds / (1 - VALIDATION_SHARE))}, "
-        f"about {machine.peak_memory() / 2**30:.1f} GB of memory, {facts['machine']['threads']} threads."
-    )
-
-
-def _validation_words(entry: Mapping[str, Any]) -> str:
-    lines = [
-        f"Validation at step {entry['step']:,}: BLEU {entry['bleu']:.1f} (copying the source: "
-        f"{entry['baseline_bleu']:.1f}), loss {entry['loss']:.3f}, perplexity {entry['perplexity']:.2f}"
-        f"{', the best so far' if entry['best'] else ''}"
-    ]
-    for sample in entry["samples"]:
-        lines += [
-            f"  source       {_short(sample['source'])}",
-            f"  reference    {_short(sample['reference'])}",
-            f"  translation  {_short(sample['translation'])}   [BLEU {sample['bleu']:.0f}]",
-        ]
-    return "\n".join(lines)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 100 else text[:99] + "…"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 @contextlib.contextmanager

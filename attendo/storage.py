@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from attendo.errors import BundleError, StorageError
@@ -53,7 +53,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(facts)
     with storage_errors(path), _replacing(path) as temporary:
-        save_file(plain, temporary, metadata={"attendo": json.dumps({"facts": text, "sha256": _digest(plain, text)})})
+        about = json.dumps({"facts": text, "sha256": _digest(plain, text)})
+        # Not save_file: that makes files which nobody but their owner can read.
+        temporary.write_bytes(save(plain, metadata={"attendo": about}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -61,7 +63,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            about = json.loads(metadata["attendo"]) if "attendo" in metadata else metadata
+            about = json.loads(metadata.get("attendo", "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a dict)
     except FileNotFoundError:
         raise BundleError(f"{path} is missing. The bundle is not whole: copy it again from where it came.") from None
@@ -117,7 +119,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 def _sync(path: Path) -> None:
     if os.name == "nt" and path.is_dir():  # Windows cannot open a folder
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from attendo.bundle import Bundle, open_bundle
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.engines.torch_engine import BATCH_TOKENS, TorchEngine
+from attendo.engines.engine import BATCH_TOKENS, Engine
+from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import ConfigError, DataError
-from attendo.machine import DeviceName, choose_device
-from attendo.models.transformer import Transformer
+from attendo.machine import DeviceName, ready
 from attendo.reporting import Reporter
+from attendo.text.corpus import trim
 from attendo.text.pair import TokenizerPair
 from attendo.text.segments import split_long
 
@@ -58,18 +59,20 @@ class PairScore:
 
 
 class Translator:
-    """Translates and scores raw text with a model and its tokenizers."""
+    """Translates and scores raw text with an engine and its tokenizers.
+
+    `max_length` is how many pieces a source may have before it is translated in parts.
+    """
 
     def __init__(
         self,
-        model: Transformer,
+        engine: Engine,
         tokenizers: TokenizerPair,
         *,
         max_length: int,
-        device: DeviceName = "auto",
         languages: tuple[str, str] | None = None,
     ) -> None:
-        self.engine = TorchEngine(model, choose_device(device))
+        self.engine = engine
         self.tokenizers = tokenizers
         self.max_length = max_length
         self.languages = languages
@@ -77,19 +80,23 @@ class Translator:
     @classmethod
     def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto") -> "Translator":
         return cls(
-            bundle.model(),
+            TorchEngine(bundle.model(), ready(device)),
             bundle.tokenizers,
             max_length=bundle.config.data.max_length,
-            device=device,
             languages=bundle.languages,
         )
+
+    @property
+    def target_language(self) -> str:
+        """The target's code, or nothing where it is not known."""
+        return self.languages[1] if self.languages else ""
 
     def translate(
         self,
         text: str,
         *,
-        beam: int = 5,
-        n_best: int = 1,
+        beam: int | None = None,
+        n_best: int | None = None,
         options: SearchOptions | None = None,
         max_length: int | None = None,
     ) -> Translation:
@@ -100,8 +107,8 @@ class Translator:
         self,
         texts: Sequence[str],
         *,
-        beam: int = 5,
-        n_best: int = 1,
+        beam: int | None = None,
+        n_best: int | None = None,
         options: SearchOptions | None = None,
         max_length: int | None = None,
         batch_size: int | None = None,
@@ -118,18 +125,21 @@ class Translator:
         for name, value in (("max_length", max_length), ("batch_size", batch_size), ("batch_tokens", batch_tokens)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}: must be at least 1.")
-        options = options or SearchOptions(beam=beam, n_best=n_best)
+        if options is None:
+            options = SearchOptions(beam=5 if beam is None else beam, n_best=1 if n_best is None else n_best)
+        elif beam is not None or n_best is not None:
+            raise ConfigError("beam and n_best are part of options: say them once, in SearchOptions(beam=…, n_best=…).")
         encode = self.tokenizers.source.encode_batch
-        lines = [text.strip() for text in texts]
+        lines = [trim(text) for text in texts]
         parts: list[tuple[str, str]] = []
         ranges = []
         for line, ids in zip(lines, encode(lines), strict=True):
             first = len(parts)
-            if line:
+            if line.strip():
                 parts += [(line, "")] if len(ids) <= self.max_length else self._split(line)
             ranges.append(range(first, len(parts)))
         sources = encode([part for part, _ in parts])
-        limits = [max_length or len(ids) + 1 + EXTRA_LENGTH for ids in sources]
+        limits = [max_length or len(ids) + EXTRA_LENGTH for ids in sources]
         found = self.engine.search(
             sources, limits, options, batch_size=batch_size, batch_tokens=batch_tokens, reporter=reporter
         )
@@ -151,8 +161,8 @@ class Translator:
         if len(sources) != len(targets):
             raise DataError(f"there are {len(sources)} sources and {len(targets)} targets; each needs its other side.")
         log_probs = self.engine.score(
-            self.tokenizers.source.encode_batch([source.strip() for source in sources]),
-            self.tokenizers.target.encode_batch(targets),
+            self.tokenizers.source.encode_batch([trim(source) for source in sources]),
+            self.tokenizers.target.encode_batch([trim(target) for target in targets]),
             batch_size=batch_size,
             batch_tokens=batch_tokens,
             reporter=reporter,
@@ -197,4 +207,14 @@ def load(path: str | Path, *, device: DeviceName = "auto") -> Translator:
 
 def perplexity(scores: Sequence[PairScore]) -> float:
     """exp(-Σ log p / number of target pieces)"""
-    return math.exp(-math.fsum(one.log_prob for one in scores) / max(1, sum(one.n_pieces for one in scores)))
+    return exponential(nats_per_piece(scores))
+
+
+def nats_per_piece(scores: Sequence[PairScore]) -> float:
+    """-Σ log p / number of target pieces"""
+    return -math.fsum(one.log_prob for one in scores) / max(1, sum(one.n_pieces for one in scores))
+
+
+def exponential(nats: float) -> float:
+    """exp, and the largest it can be for a model so bad that no floating-point number is large enough."""
+    return math.exp(min(nats, 700.0))

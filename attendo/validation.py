@@ -1,7 +1,6 @@
 """How good a model is while it is trained: loss and BLEU on pairs it never sees, beside copying the source."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,10 +9,9 @@ from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter
 from attendo.text.corpus import Pair
 from attendo.training.loop import Validation
-from attendo.translator import Translator
+from attendo.translator import Translator, exponential, nats_per_piece, perplexity
 
 SAMPLES = 5
-MOST_NATS = 700.0  # a perplexity of more is no floating-point number; only a model that diverges gets there
 
 
 @dataclass(frozen=True)
@@ -40,19 +38,17 @@ class Validator:
         self.references = [target for _, target in pairs]
         self.metric = metric
         self.beam = beam
-        self.language = translator.languages[1] if translator.languages else ""
+        self.language = translator.target_language
         self.baseline = bleu(self.sources, self.references, target_language=self.language).score
 
-    def validate(self, model: Transformer) -> Validation:
-        """What the training loop asks for; the model is the translator's own."""
-        assert model is self.translator.engine.model
-        scores = self.translator.score(self.sources, self.references)
-        nats = -math.fsum(one.log_prob for one in scores) / sum(one.n_pieces for one in scores)
+    def validate(self, _: Transformer) -> Validation:
+        """What the training loop asks for. The translator is made around this very model."""
+        nats = nats_per_piece(self.translator.score(self.sources, self.references))
         translations = self._translations(self.beam)
         score = bleu(translations, self.references, target_language=self.language)
         facts = {
             "loss": nats,
-            "perplexity": math.exp(min(nats, MOST_NATS)),
+            "perplexity": exponential(nats),
             "bleu": score.score,
             "bleu_signature": score.signature,
             "baseline_bleu": self.baseline,
@@ -60,10 +56,11 @@ class Validator:
         }
         return Validation(score=score.score if self.metric == "bleu" else -nats, facts=facts)
 
-    def final(self, *, beam: int, reporter: Reporter) -> tuple[Scores, list[Sample]]:
-        """All metrics with the beam that users get."""
+    def final(self, *, beam: int, reporter: Reporter) -> tuple[Scores, float, list[Sample]]:
+        """All metrics with the beam that users get, the perplexity, and a few translations."""
         translations = self._translations(beam, reporter)
-        return score_corpus(translations, self.references, target_language=self.language), self._samples(translations)
+        scores = score_corpus(translations, self.references, target_language=self.language)
+        return scores, perplexity(self.translator.score(self.sources, self.references)), self._samples(translations)
 
     def _translations(self, beam: int, reporter: Reporter | None = None) -> list[str]:
         return [one.text for one in self.translator.translate_many(self.sources, beam=beam, reporter=reporter)]
@@ -77,3 +74,23 @@ class Validator:
             Sample(self.sources[i], self.references[i], translations[i], round(scores[i], 1))
             for i in (order[place] for place in places)
         ]
+
+
+def validation_in_words(entry: Mapping[str, Any]) -> str:
+    """The facts of a validation, with its samples, worst first."""
+    lines = [
+        f"Validation at step {entry['step']:,}: BLEU {entry['bleu']:.1f} (copying the source: "
+        f"{entry['baseline_bleu']:.1f}), loss {entry['loss']:.3f}, perplexity {entry['perplexity']:.2f}"
+        f"{', the best so far' if entry['best'] else ''}"
+    ]
+    for sample in entry["samples"]:
+        lines += [
+            f"  source       {_short(sample['source'])}",
+            f"  reference    {_short(sample['reference'])}",
+            f"  translation  {_short(sample['translation'])}   [BLEU {sample['bleu']:.0f}]",
+        ]
+    return "\n".join(lines)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else text[:99] + "…"

@@ -51,7 +51,7 @@ seconds = {}
 run.prepare = timed_prepare
 settings, out = json.loads(sys.argv[1]), sys.argv[2]
 began = time.monotonic()
-bundle = run.train(settings, preset="tiny", out=out, reporter=Words())
+bundle = run.train(settings=settings, preset="tiny", out=out, reporter=Words())
 seconds["training"] = round(time.monotonic() - began - seconds["preparing"], 1)
 facts = bundle.data()
 print(json.dumps({"seconds": seconds, "pairs": facts["pairs"], "vocab_size": facts["vocab_size"]}))

@@ -15,9 +15,9 @@ import os
 from pathlib import Path
 
 import attendo
+from attendo.assessment import assess
+from attendo.card import cell
 from attendo.cli.terminal import Terminal
-from attendo.evaluation.literature import literature_bleu
-from attendo.evaluation.scores import score_corpus
 from attendo.text.corpus import read_lines
 
 
@@ -51,13 +51,12 @@ def main() -> None:
         bundle = attendo.train(settings=settings, out=out, reporter=reporter)
 
     log = bundle.read_log()
-    translator = attendo.load(out)
     result: dict[str, object] = {
         "date": datetime.date.today().isoformat(),
         "command": f"python -m benchmarks.multi30k --minutes {arguments.minutes:g} --seed {arguments.seed}",
         "machine": bundle.data()["machine"],
         "parameters": bundle.data()["parameters"]["total"],
-        "minutes": log[-2]["minutes"] if len(log) > 1 else None,
+        "minutes": max(entry.get("minutes", 0.0) for entry in log),
         "weights": bundle.scores()["weights"],
         "validation_over_minutes": [
             {"minutes": entry["minutes"], "step": entry["step"], "bleu": round(entry["bleu"], 2)}
@@ -65,17 +64,15 @@ def main() -> None:
             if entry["event"] == "validation"
         ],
     }
-    for test in ("test_2016_flickr",):
-        sources = list(read_lines(str(corpus / f"{test}.en.gz")))
-        references = list(read_lines(str(corpus / f"{test}.de.gz")))
-        tokenised = list(read_lines(str(corpus / f"{test}.lc.norm.tok.de.gz")))
-        hypotheses = [one.text for one in translator.translate_many(sources, beam=5, reporter=reporter)]
-        literature = literature_bleu(hypotheses, references_tokenised=tokenised, language="de")
-        result[test] = {
-            "beam": 5,
-            "literature": literature.to_json(),
-            **score_corpus(hypotheses, references, target_language="de").to_json(),
-        }
+    test = corpus / "test_2016_flickr"
+    found = assess(
+        attendo.load(out),
+        list(read_lines(f"{test}.en.gz")),
+        list(read_lines(f"{test}.de.gz")),
+        tokenised_references=list(read_lines(f"{test}.lc.norm.tok.de.gz")),
+        reporter=reporter,
+    )
+    result["test_2016_flickr"] = found.to_json()
     bundle.write("RESULT.json", json.dumps(result, indent=2) + "\n")
     bundle.write("RESULT.md", table(result))
     print(table(result))
@@ -92,10 +89,10 @@ def table(result: dict) -> str:  # type: ignore[type-arg]
         "",
         "| test_2016_flickr, beam 5 | score | signature |",
         "|---|---|---|",
-        f"| BLEU of the literature | {test['literature']['score']:.2f} | `{test['literature']['signature']}` |",
-        f"| BLEU, raw text | {test['bleu']['score']:.2f} | `{test['bleu']['signature']}` |",
-        f"| chrF, raw text | {test['chrf']['score']:.2f} | `{test['chrf']['signature']}` |",
-        f"| TER, raw text | {test['ter']['score']:.2f} | `{test['ter']['signature']}` |",
+        f"| BLEU of the literature | {test['literature']['score']:.2f} | {cell(test['literature']['signature'])} |",
+        f"| BLEU, raw text | {test['bleu']['score']:.2f} | {cell(test['bleu']['signature'])} |",
+        f"| chrF, raw text | {test['chrf']['score']:.2f} | {cell(test['chrf']['signature'])} |",
+        f"| TER, raw text | {test['ter']['score']:.2f} | {cell(test['ter']['signature'])} |",
         "",
         "| minutes | step | validation BLEU, greedy, raw text |",
         "|---|---|---|",

@@ -233,7 +233,7 @@ def test_a_failure_while_writing_leaves_nothing(trained, tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("attendo.storage.save_file", full)
+    monkeypatch.setattr("attendo.storage.save", full)
     with pytest.raises(StorageError, match="the disk is full"):
         trained.bundle.copy(tmp_path / "new", trained.bundle.weights())
     assert names(tmp_path) == []
@@ -278,7 +278,9 @@ def test_an_average_is_the_mean_of_the_checkpoints(trained, tmp_path):
     for name, tensor in open_bundle(averaged.path).weights().items():
         mean = np.mean([weights[name].numpy().astype(np.float64) for weights in both], axis=0)
         np.testing.assert_array_equal(tensor.numpy(), mean.astype(np.float32))
-    assert averaged.scores() == {}
+    assert averaged.scores() == {"weights": "average of the checkpoints of steps 280, 420"}
+    assert "Not scored" in (averaged.path / "card.md").read_text()
+    assert "store" not in averaged.data()  # nothing to resume
     assert load(averaged.path).translate("one.").text
 
 

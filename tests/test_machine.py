@@ -62,12 +62,13 @@ def _threads_restored():
 
 @pytest.mark.usefixtures("_threads_restored")
 def test_all_cores_are_used_unless_told_otherwise(monkeypatch):
+    torch.set_num_threads(3)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert machine.set_threads(3) == torch.get_num_threads() == 3
-    assert machine.set_threads(None) == 3  # left as it is: the variable has been obeyed when torch started
+    machine.use_all_cores()
+    assert torch.get_num_threads() == 3  # left as it is: the variable has been obeyed when torch started
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert machine.set_threads(None) == torch.get_num_threads() == os.cpu_count()
-    assert machine.set_threads(1) == torch.get_num_threads() == 1
+    machine.use_all_cores()
+    assert torch.get_num_threads() == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is glibc's")

@@ -146,6 +146,7 @@ def test_the_log_tells_everything(finished: Bundle) -> None:
     entries = [json.loads(line) for line in (finished.path / "log.jsonl").read_text().splitlines()]
     steps = {event: [e["step"] for e in entries if e["event"] == event] for event in {e["event"] for e in entries}}
     assert steps == {
+        "started": [-1],
         "progress": list(range(2, 31, 2)),
         "validation": [10, 20, 30],
         "average": [30],
@@ -163,7 +164,7 @@ def test_card_report_and_scores_say_the_same(finished: Bundle) -> None:
     card, report = ((finished.path / name).read_text(encoding="utf-8") for name in ("card.md", "report.html"))
     for text in (card, report):
         assert f"{bleu['score']:.2f}" in text
-        assert bleu["signature"] in text
+        assert bleu["signature"] in text.replace("\\|", "|")
         assert scores["weights"] in text
     assert finished.data()["fingerprint"] in card
     assert "xx → yy" in card
@@ -499,7 +500,7 @@ def test_a_failure_before_the_first_step_leaves_only_the_tokenised_corpus(
         raise MemoryError
 
     data = write_task(tmp_path / "data", made_up(30))
-    monkeypatch.setattr("attendo.run._seconds_per_step", fail)
+    monkeypatch.setattr("attendo.run.seconds_per_step", fail)
     with pytest.raises(MemoryError):
         train(settings=tiny(data, training={"steps": 1}), out=tmp_path / "runs" / "run")
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [".cache"]
@@ -523,7 +524,7 @@ def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
     def batch_loss(*arguments: Any) -> Tensor:
         nonlocal calls
         calls += 1
-        return loss.batch_loss(*arguments) * (float("nan") if calls == 8 else 1.0)
+        return loss.batch_loss(*arguments) * (float("nan") if calls == 20 + 8 else 1.0)  # 20 for measuring
 
     monkeypatch.setattr(loop, "batch_loss", batch_loss)
     data = write_task(tmp_path, made_up(60))

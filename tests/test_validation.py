@@ -7,7 +7,8 @@ import pytest
 import sacrebleu
 import torch
 
-from attendo.models.transformer import TransformerConfig, build
+from attendo.engines.torch_engine import TorchEngine
+from attendo.models.transformer import Transformer, TransformerConfig, build
 from attendo.reporting import Silent
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import train_tokenizer
@@ -35,7 +36,13 @@ def translator() -> Translator:
             n_heads=2,
         )
     )
-    return Translator(model.eval(), TokenizerPair(both, both), max_length=100, device="cpu", languages=("xx", "yy"))
+    engine = TorchEngine(model.eval(), torch.device("cpu"))
+    return Translator(engine, TokenizerPair(both, both), max_length=100, languages=("xx", "yy"))
+
+
+def model_of(translator: Translator) -> Transformer:
+    assert isinstance(translator.engine, TorchEngine)
+    return translator.engine.model
 
 
 def with_translations(monkeypatch: pytest.MonkeyPatch, translator: Translator, texts: Sequence[str]) -> list[int]:
@@ -51,7 +58,7 @@ def with_translations(monkeypatch: pytest.MonkeyPatch, translator: Translator, t
 
 
 def test_loss_is_that_of_the_scores_and_without_smoothing(translator: Translator) -> None:
-    facts = Validator(translator, PAIRS, metric="loss", beam=1).validate(translator.engine.model).facts
+    facts = Validator(translator, PAIRS, metric="loss", beam=1).validate(model_of(translator)).facts
     scores = translator.score(SOURCES, [target for _, target in PAIRS])
     assert facts["loss"] == pytest.approx(-sum(s.log_prob for s in scores) / sum(s.n_pieces for s in scores))
     assert facts["perplexity"] == pytest.approx(perplexity(scores))
@@ -61,7 +68,7 @@ def test_bleu_is_sacrebleus_beside_that_of_copying(monkeypatch: pytest.MonkeyPat
     said = [target if i % 2 else source for i, (source, target) in enumerate(PAIRS)]
     beams = with_translations(monkeypatch, translator, said)
     validator = Validator(translator, PAIRS, metric="bleu", beam=3)
-    found = validator.validate(translator.engine.model)
+    found = validator.validate(model_of(translator))
     references = [[target for _, target in PAIRS]]
     assert found.score == found.facts["bleu"] == pytest.approx(sacrebleu.corpus_bleu(said, references).score)
     assert found.facts["baseline_bleu"] == pytest.approx(sacrebleu.corpus_bleu(SOURCES, references).score)
@@ -71,7 +78,7 @@ def test_bleu_is_sacrebleus_beside_that_of_copying(monkeypatch: pytest.MonkeyPat
 
 def test_either_metric_is_better_when_higher(monkeypatch: pytest.MonkeyPatch, translator: Translator) -> None:
     with_translations(monkeypatch, translator, SOURCES)
-    model = translator.engine.model
+    model = model_of(translator)
     by_bleu = Validator(translator, PAIRS, metric="bleu", beam=1).validate(model)
     by_loss = Validator(translator, PAIRS, metric="loss", beam=1).validate(model)
     assert by_bleu.score == by_bleu.facts["bleu"]
@@ -85,7 +92,7 @@ def test_samples_begin_with_the_worst_and_end_with_the_best(
     said = [target for _, target in PAIRS]
     said[7] = "nothing of it"
     with_translations(monkeypatch, translator, said)
-    samples = Validator(translator, PAIRS, metric="bleu", beam=1).validate(translator.engine.model).facts["samples"]
+    samples = Validator(translator, PAIRS, metric="bleu", beam=1).validate(model_of(translator)).facts["samples"]
     assert len(samples) == 5
     assert samples[0] == {
         "source": PAIRS[7][0],
@@ -100,13 +107,14 @@ def test_samples_begin_with_the_worst_and_end_with_the_best(
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_pairs_give_few_samples(translator: Translator, n: int) -> None:
     validator = Validator(translator, PAIRS[:n], metric="loss", beam=1)
-    samples = validator.validate(translator.engine.model).facts["samples"]
+    samples = validator.validate(model_of(translator)).facts["samples"]
     assert sorted(sample["source"] for sample in samples) == sorted(SOURCES[:n])
 
 
 def test_final_has_all_metrics_with_the_beam_asked_for(monkeypatch: pytest.MonkeyPatch, translator: Translator) -> None:
     beams = with_translations(monkeypatch, translator, [target for _, target in PAIRS])
-    scores, samples = Validator(translator, PAIRS, metric="bleu", beam=1).final(beam=5, reporter=Silent())
+    scores, found, samples = Validator(translator, PAIRS, metric="bleu", beam=1).final(beam=5, reporter=Silent())
+    assert found == pytest.approx(perplexity(translator.score(SOURCES, [target for _, target in PAIRS])))
     assert [scores.bleu.score, scores.chrf.score, scores.ter.score] == pytest.approx([100, 100, 0])
     assert (beams, len(samples)) == ([5], 5)
 
@@ -115,6 +123,6 @@ def test_a_model_that_diverged_can_still_be_scored(monkeypatch: pytest.MonkeyPat
     with_translations(monkeypatch, translator, SOURCES)
     lost = PairScore(log_prob=-1e6, n_pieces=2)
     monkeypatch.setattr(translator, "score", lambda *_: [dataclasses.replace(lost) for _ in PAIRS])
-    facts = Validator(translator, PAIRS, metric="loss", beam=1).validate(translator.engine.model).facts
+    facts = Validator(translator, PAIRS, metric="loss", beam=1).validate(model_of(translator)).facts
     assert facts["loss"] == 5e5
     assert math.isfinite(facts["perplexity"])

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,13 +13,11 @@ from attendo.cli.results import output
 @BUNDLE
 @click.option("--last", type=click.IntRange(min=1), default=5, show_default=True, help="How many checkpoints.")
 @click.option("--out", type=click.Path(), required=True, help="Folder of the new bundle.")
-@common
+@common("quiet", "as_json")
 def command(
     bundle: str,
     last: int,
     out: str,
-    seed: int | None,  # noqa: ARG001 (nothing here is random; every command takes it)
-    device: Any,  # noqa: ARG001 (averaging is done on the CPU; every command takes it)
     quiet: bool,
     as_json: bool,
 ) -> None:

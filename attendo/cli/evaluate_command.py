@@ -21,7 +21,7 @@ from attendo.errors import ConfigError
 @click.option("--output", "output_path", type=click.Path(dir_okay=False), help="Keep the translations in this file.")
 @paired
 @searching
-@common
+@common("seed", "device", "quiet", "as_json")
 def command(
     bundle: str,
     source: str,

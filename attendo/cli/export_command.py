@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,14 +13,11 @@ from attendo.cli.results import output
 @BUNDLE
 @click.option("--to", "target", type=click.Choice(["attendo"]), required=True, help="attendo: the bundle alone.")
 @click.option("--out", type=click.Path(), required=True, help="The new folder.")
-@common
+@common("as_json")
 def command(
     bundle: str,
     target: str,  # noqa: ARG001 (there is one choice so far)
     out: str,
-    seed: int | None,  # noqa: ARG001 (nothing here is random; every command takes it)
-    device: Any,  # noqa: ARG001 (nothing is computed; every command takes it)
-    quiet: bool,  # noqa: ARG001 (there is nothing to be quiet about; every command takes it)
     as_json: bool,
 ) -> None:
     """Write a bundle without what only training needs: checkpoints, optimizer state, log."""

@@ -15,15 +15,12 @@ from attendo.errors import ConfigError
 @click.option("--preset", type=click.Choice(["tiny", "small", "base", "big"]), help="A size that is not trained yet.")
 @click.option("--vocab-size", type=click.IntRange(min=1), default=32_000, show_default=True, help="With --preset.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="With --preset: model.d_key=16.")
-@common
+@common("as_json")
 def command(
     bundle: str | None,
     preset: Any,
     vocab_size: int,
     assignments: tuple[str, ...],
-    seed: int | None,  # noqa: ARG001 (nothing here is random; every command takes it)
-    device: Any,  # noqa: ARG001 (nothing is computed; every command takes it)
-    quiet: bool,  # noqa: ARG001 (there is nothing to be quiet about; every command takes it)
     as_json: bool,
 ) -> None:
     """What a bundle is: sizes, parameters, data, scores, how it was trained. Or the parameters of a preset."""

@@ -3,13 +3,16 @@
 import errno
 import importlib
 import os
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
 import click
 
 from attendo import __version__
 from attendo.cli.results import ReaderGoneError
-from attendo.errors import AttendoError
+from attendo.errors import AttendoError, Interrupted
 
 COMMANDS = {
     "train": "Train a translator from pairs of text.",
@@ -59,6 +62,7 @@ def main() -> None:
 
 def run() -> None:
     """Runs the command line; a known error is one line on standard error and its exit code."""
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         main(prog_name="attendo", standalone_mode=False)
         sys.stdout.flush()
@@ -75,6 +79,11 @@ def run() -> None:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _end("attendo: the disk is full: the results could not be written. Make room and try again.", 6)
+
+
+def _terminated(number: int, _: FrameType | None) -> NoReturn:
+    """SIGTERM ends a command as Ctrl-C does: what was begun is cleaned up on the way out."""
+    raise Interrupted("stopped by SIGTERM.", number)
 
 
 def _end(message: str | None, exit_code: int) -> None:

@@ -15,22 +15,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 BUNDLE = click.argument("bundle", type=click.Path())
 
 
-def common(command: F) -> F:
-    """What every command understands."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Results as JSON, for machines."),
-        click.option("--quiet", is_flag=True, help="No progress on standard error."),
-        click.option("--seed", type=int, default=None, help="Seed of everything random. [default: 1]"),
-        click.option(
-            "--device",
-            type=click.Choice(["auto", "cpu", "cuda", "mps"]),
-            default="auto",
-            show_default=True,
-            help="Where to compute.",
-        ),
-    ):
-        command = option(command)
-    return command
+def common(*used: str) -> Callable[[F], F]:
+    """What every command understands; it is handed only what it uses."""
+    device = click.Choice(["auto", "cpu", "cuda", "mps"])
+    options: dict[str, dict[str, Any]] = {
+        "as_json": {"is_flag": True, "help": "Results as JSON, for machines."},
+        "quiet": {"is_flag": True, "help": "No progress on standard error."},
+        "seed": {"type": int, "help": "Seed of whatever is random here."},
+        "device": {"type": device, "default": "auto", "show_default": True, "help": "Where to compute."},
+    }
+
+    def decorate(command: F) -> F:
+        for name, attributes in options.items():
+            flag = "--json" if name == "as_json" else f"--{name}"
+            command = click.option(flag, name, expose_value=name in used, **attributes)(command)
+        return command
+
+    return decorate
 
 
 def searching(command: F) -> F:

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,12 +13,11 @@ from attendo.cli.results import output
 @click.command(name="sample")
 @click.argument("directory", type=click.Path())
 @click.option("--pairs", type=click.IntRange(min=1), default=20_000, show_default=True, help="Training pairs to write.")
-@common
+@common("seed", "quiet", "as_json")
 def command(
     directory: str,
     pairs: int,
     seed: int | None,
-    device: Any,  # noqa: ARG001 (nothing is computed; every command takes it)
     quiet: bool,
     as_json: bool,
 ) -> None:

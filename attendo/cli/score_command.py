@@ -15,7 +15,7 @@ from attendo.cli.results import output
 @click.argument("target", type=click.Path(), required=False)
 @click.option("--batch-size", type=click.IntRange(min=1), default=None, help="Sentences in a batch.")
 @paired
-@common
+@common("device", "quiet", "as_json")
 def command(
     bundle: str,
     source: str,
@@ -23,7 +23,6 @@ def command(
     batch_size: int | None,
     columns: str | None,
     reverse: bool,
-    seed: int | None,  # noqa: ARG001 (nothing here is random; every command takes it)
     device: Any,
     quiet: bool,
     as_json: bool,

@@ -11,6 +11,8 @@ from attendo.cli.results import output
 from attendo.config import merge, parse_assignments, read_yaml
 from attendo.errors import ConfigError
 
+BOUNDS = ("steps", "epochs", "minutes")
+
 
 @click.command(name="train")
 @click.argument("source", type=click.Path(), required=False)
@@ -36,7 +38,7 @@ from attendo.errors import ConfigError
 @click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
 @click.option("--valid-target", type=click.Path(), help="Its other side.")
 @paired
-@common
+@common("seed", "device", "quiet", "as_json")
 def command(
     source: str | None,
     target: str | None,
@@ -67,8 +69,12 @@ def command(
     from attendo import run
 
     if resume_path is not None:
-        if source is not None or config_path is not None or assignments:
-            raise ConfigError("--resume takes everything from the run's folder: leave out files, --config and --set.")
+        asked = (source, out, adapt_from, config_path, steps, epochs, minutes, languages, columns, valid_source, seed)
+        if any(value is not None for value in asked) or assignments or reverse or preset != "auto":
+            raise ConfigError(
+                "--resume takes everything from the run's folder: leave out files, settings and bounds. "
+                f"To train a finished translator further: attendo train SOURCE TARGET --from {resume_path}"
+            )
         with reporting(quiet) as reporter:
             bundle = run.resume(resume_path, device=device, reporter=reporter)
     else:
@@ -81,10 +87,10 @@ def command(
             valid_source=valid_source,
             valid_target=valid_target,
         )
-        settings = merge(
+        bounds = given(steps=steps, epochs=epochs, minutes=minutes)
+        settings = _layered(
             read_yaml(Path(config_path)) if config_path else {},
-            {"data": data, **given(seed=seed, adapt_from=adapt_from)},
-            _bounds(steps, epochs, minutes),
+            {"data": data, "training": bounds, **given(seed=seed, adapt_from=adapt_from)},
             parse_assignments(assignments),
         )
         if source is None and config_path is None and not assignments:
@@ -97,8 +103,20 @@ def command(
         click.echo(f'The bundle is {bundle.path}. Try it: attendo translate {bundle.path} --text "…"', err=True)
 
 
-def _bounds(steps: int | None, epochs: float | None, minutes: float | None) -> dict[str, Any]:
-    """A bound on the command line replaces every bound of a config file."""
-    if steps is None and epochs is None and minutes is None:
-        return {}
-    return {"training": {"steps": steps, "epochs": epochs, "minutes": minutes}}
+def _layered(*layers: dict[str, Any]) -> dict[str, Any]:
+    """The layers merged, the last one winning; what belongs together is replaced together.
+
+    A bound on the length of training replaces all earlier bounds; new files replace the old ones and their languages.
+    """
+    settings: dict[str, Any] = {}
+    for layer in layers:
+        for group, names, belonging in (
+            ("training", BOUNDS, BOUNDS),
+            ("data", ("source",), ("target", "languages", "valid_source", "valid_target")),
+        ):
+            new = layer.get(group)
+            if isinstance(new, dict) and any(new.get(name) is not None for name in names):
+                old = settings.get(group, {})
+                settings[group] = {key: value for key, value in old.items() if key not in belonging}
+        settings = merge(settings, layer)
+    return settings

@@ -1,6 +1,7 @@
 """`attendo translate`"""
 
 import dataclasses
+import itertools
 import json
 import sys
 from io import BufferedReader
@@ -12,12 +13,14 @@ from attendo.cli.options import BUNDLE, common, given, reporting, searching
 from attendo.cli.results import output
 from attendo.errors import ConfigError
 
+LINES_AT_ONCE = 10_000  # read, sorted and translated together; memory does not grow with the input
+
 
 @click.command(name="translate")
 @BUNDLE
 @click.option("--text", help="One text to translate. [lines of standard input]")
 @searching
-@common
+@common("device", "quiet", "as_json")
 def command(
     bundle: str,
     text: str | None,
@@ -29,7 +32,6 @@ def command(
     max_length: int | None,
     batch_size: int | None,
     batch_tokens: int | None,
-    seed: int | None,  # noqa: ARG001 (searching draws nothing at random; every command takes it)
     device: Any,
     quiet: bool,
     as_json: bool,
@@ -52,14 +54,18 @@ def command(
                 "Type or paste lines to translate, then Ctrl-D on a line of its own. (Or use --text, or < FILE.)"
             )
         typed = cast(BufferedReader, sys.stdin.buffer)
-        lines = list(decode_lines(typed, "standard input")) if text is None else [text]
-        translations = translator.translate_many(
-            lines,
-            options=options,
-            max_length=max_length,
-            batch_size=batch_size,
-            reporter=reporter,
-            **given(batch_tokens=batch_tokens),
+        lines = decode_lines(typed, "standard input") if text is None else iter([text])
+        translations = (
+            translation
+            for chunk in iter(lambda: list(itertools.islice(lines, LINES_AT_ONCE)), [])
+            for translation in translator.translate_many(
+                chunk,
+                options=options,
+                max_length=max_length,
+                batch_size=batch_size,
+                reporter=reporter,
+                **given(batch_tokens=batch_tokens),
+            )
         )
         for number, translation in enumerate(translations, start=1):
             if translation.parts > 1:

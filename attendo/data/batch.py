@@ -26,7 +26,12 @@ class Batch:
     @property
     def n_tokens(self) -> int:
         """Real source and target tokens, their EOS included."""
-        return int(self.source_lengths_B.sum() + self.target_lengths_B.sum())
+        return int(self.source_lengths_B.sum()) + self.n_targets
+
+    @property
+    def n_targets(self) -> int:
+        """Real target tokens, their EOS included: what the loss is the mean over."""
+        return int(self.target_lengths_B.sum())
 
     @property
     def n_positions(self) -> int:

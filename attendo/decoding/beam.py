@@ -43,9 +43,9 @@ class Beams:
     node_BW: Tensor  # int64: the prefix's last id in the tree
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Ended:
-    """The best hypotheses of every sentence so far."""
+    """The best hypotheses of every sentence so far; `add` changes it in place."""
 
     score_SR: Tensor  # float64, best first; -inf where there is none
     node_SR: Tensor  # int64: the hypothesis's EOS in the tree

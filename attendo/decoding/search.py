@@ -19,7 +19,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 import torch
 from torch import Tensor
 
-from attendo.errors import AttendoError, ConfigError
+from attendo.errors import BundleError, ConfigError
 
 State = TypeVar("State")
 LengthPenalty = Literal["gnmt", "average", "none"]
@@ -140,7 +140,7 @@ def permitted_log_probs(logits_NV: Tensor, *, at_limit_N: Tensor, eos: int, forb
     eos_N = log_probs_NV[:, eos].clone()
     # A logit that is not a number makes its whole row so: looking at one column is enough.
     if not eos_N.isfinite().all():
-        raise AttendoError(
+        raise BundleError(
             "the model's logits cannot be searched: they are not numbers, or the end of sentence is impossible. "
             "The weights are damaged, training diverged, or half precision overflowed: "
             "try float32, or an earlier checkpoint."

@@ -1,4 +1,7 @@
-"""The reference engine: runs a model in torch, as it was trained."""
+"""The reference engine: runs a model in torch, as it was trained.
+
+Suffixes: B sentences, S source length, T target length, D d_model, V vocabulary, N rows or positions.
+"""
 
 from collections.abc import Sequence
 
@@ -9,14 +12,14 @@ from attendo.data.batch import lengths, make_batch, pad
 from attendo.data.batching import sorted_batches
 from attendo.decoding.beam import search
 from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.engines.engine import BATCH_TOKENS, Ids
 from attendo.models.transformer import Transformer
 from attendo.nn.cache import DecoderCache
+from attendo.nn.masks import padding_mask
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
-Ids = Sequence[int]
-
-BATCH_TOKENS = 4096
+SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
 
 
 class TorchEngine:
@@ -71,12 +74,20 @@ class TorchEngine:
         with torch.inference_mode():
             for rows in (reporter or Silent()).track(batches, "Scoring", len(batches)):
                 batch = make_batch([sources[i] for i in rows], [targets[i] for i in rows]).to(self.device)
-                logits_BTV = self.model(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)
-                log_probs_BTV = logits_BTV.float().log_softmax(-1)
-                chosen_BT = log_probs_BTV.gather(-1, batch.target_out_BT[..., None])[..., 0].cpu()
-                for i, row, length in zip(rows, chosen_BT, batch.target_lengths_B.tolist(), strict=True):
-                    found[i] = row[:length].tolist()
+                hidden_BTD = self.model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)
+                real_BT = padding_mask(batch.target_lengths_B, batch.target_in_BT.shape[1])[:, 0, 0]
+                log_probs_N = self._log_probs(hidden_BTD[real_BT], batch.target_out_BT[real_BT])
+                for i, row in zip(rows, log_probs_N.split(batch.target_lengths_B.tolist()), strict=True):
+                    found[i] = row.tolist()
         return [found[i] for i in range(len(sources))]
+
+    def _log_probs(self, hidden_ND: Tensor, target_N: Tensor) -> Tensor:
+        """log softmax(W hidden)[target] at each position, a slice of them at a time, on the CPU."""
+        slices = []
+        for part_ND, ids_N in zip(hidden_ND.split(SCORED_AT_ONCE), target_N.split(SCORED_AT_ONCE), strict=True):
+            logits_NV = self.model.output(part_ND).float()
+            slices.append((logits_NV.gather(-1, ids_N[:, None])[:, 0] - logits_NV.logsumexp(-1)).cpu())
+        return torch.cat(slices)
 
     def _sources(self, rows: Sequence[Ids]) -> tuple[Tensor, Tensor]:
         return pad(rows, after=EOS).to(self.device), lengths(rows).to(self.device)

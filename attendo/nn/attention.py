@@ -69,12 +69,7 @@ class MultiHeadAttention(nn.Module):
         self.rotation = rotation
 
     def forward(
-        self,
-        x_BTD: Tensor,
-        *,
-        mask: Tensor | None,
-        memory: KeysValues | None = None,
-        past: KeysValues | None = None,
+        self, x_BTD: Tensor, *, mask: Tensor | None, memory: KeysValues | None = None, past: KeysValues | None = None
     ) -> tuple[Tensor, KeysValues]:
         """Attends from x to `memory` where that is given, else to `past` (what came before x) and x itself.
 
@@ -82,15 +77,16 @@ class MultiHeadAttention(nn.Module):
         """
         offset = 0 if past is None else past.keys_NHTK.shape[2]
         queries_BHTK = self.queries(x_BTD, offset=offset)
-        if memory is None:
-            memory = self.keys_values(x_BTD, offset=offset)
-            memory = memory if past is None else past.append(memory)
+        attended = memory or self.keys_values(x_BTD, offset=offset)
+        if past is not None:
+            attended = past.append(attended)
+        keys_BHSK, values_BHSK = attended.keys_NHTK, attended.values_NHTK
         if self.training and self.weight_dropout.threshold:
-            weights_BHTS = attention_weights(queries_BHTK, memory.keys_NHTK, mask)
-            heads_BHTK = self.weight_dropout(weights_BHTS) @ memory.values_NHTK
+            weights_BHTS = self.weight_dropout(attention_weights(queries_BHTK, keys_BHSK, mask))
+            heads_BHTK = weights_BHTS @ values_BHSK
         else:
-            heads_BHTK = fused_attention(queries_BHTK, memory.keys_NHTK, memory.values_NHTK, mask)
-        return self.output(heads_BHTK.transpose(1, 2).flatten(2)), memory
+            heads_BHTK = fused_attention(queries_BHTK, keys_BHSK, values_BHSK, mask)
+        return self.output(heads_BHTK.transpose(1, 2).flatten(2)), attended
 
     def queries(self, x_BTD: Tensor, *, offset: int = 0) -> Tensor:
         """x W_Q, split into heads: [B, H, T, K]; `offset` is the position of x's first column."""

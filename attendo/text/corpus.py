@@ -114,10 +114,15 @@ def read_pairs(files: CorpusFiles) -> Iterator[Pair]:
             pairs = _jsonl_pairs(files.source)
     number = 0
     for number, (source, target) in enumerate(pairs, start=1):  # noqa: B007 (used after the loop)
-        source, target = source.strip(" \t"), target.strip(" \t")
+        source, target = trim(source), trim(target)
         yield (target, source) if files.reverse else (source, target)
     if number == 0:
         raise _empty(files.source)
+
+
+def trim(text: str) -> str:
+    """Without ASCII spaces and tabs at its ends, in training and in use alike; other white space is text."""
+    return text.strip(" \t")
 
 
 def languages_of(files: CorpusFiles) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ import torch
 from attendo.data.batch import Batch
 from attendo.data.loader import Position
 from attendo.errors import TrainingError
+from attendo.machine import mixed_precision
 from attendo.models.transformer import Transformer
 from attendo.training.loss import batch_loss
 from attendo.training.schedule import Schedule
@@ -51,7 +52,6 @@ def train(
     steps: int,
     progress: Progress,
     device: torch.device,
-    precision: torch.dtype | None,
     validate: Callable[[Transformer], Validation],
     save: Callable[[Progress], None],
     log: Callable[[dict[str, Any]], None],
@@ -73,26 +73,16 @@ def train(
         if config.patience and progress.stale >= config.patience:
             return Outcome(progress, "early")
 
-        # One step: the micro-batches together are one batch, whose loss is the mean over its target tokens.
-        micro = list(itertools.islice(batches, config.accumulate))
-        n_targets = sum(int(batch.target_lengths_B.sum()) for batch, _, _ in micro)
-        loss = 0.0
-        for batch, _, _ in micro:
-            tokens, positions = tokens + batch.n_tokens, positions + batch.n_positions
-            with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-                part = batch_loss(model, batch.to(device), config.label_smoothing) / n_targets
-            part.backward()
-            loss += part.item()
-
         step = progress.step + 1
-        progress = _follow(progress, loss)
         for group in optimizer.param_groups:
             group["lr"] = schedule(step)
-        if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(parameters, config.clip_norm)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        _, position, epoch = micro[-1]
+        taken = list(itertools.islice(batches, config.accumulate))
+        micro = [batch for batch, _, _ in taken]
+        tokens += sum(batch.n_tokens for batch in micro)
+        positions += sum(batch.n_positions for batch in micro)
+        loss = take_step(model, optimizer, micro, config=config, device=device)
+        progress = _follow(progress, loss)
+        _, position, epoch = taken[-1]
         progress = dataclasses.replace(progress, step=step, position=position, epoch=epoch)
 
         if step % config.log_every == 0 or step == steps:
@@ -131,6 +121,31 @@ def train(
         elif step % config.checkpoint_every == 0:
             save(progress)
     return Outcome(progress, "finished")
+
+
+def take_step(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    micro: Sequence[Batch],
+    *,
+    config: TrainingConfig,
+    device: torch.device,
+) -> float:
+    """One update from the micro-batches together: the gradient of the mean loss over all their target tokens."""
+    precision = mixed_precision(device) if config.mixed_precision == "auto" else None
+    n_targets = sum(batch.n_targets for batch in micro)
+    loss = 0.0
+    for batch in micro:
+        with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+            part = batch_loss(model, batch.to(device), config.label_smoothing) / n_targets
+        part.backward()
+        loss += part.item()
+    if math.isfinite(loss):  # otherwise the weights stay what they were, and the caller stops
+        if config.clip_norm:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss
 
 
 def _check_finite(parameters: list[torch.nn.Parameter], step: int) -> None:

@@ -9,6 +9,7 @@ from torch.autograd.function import FunctionCtx
 
 from attendo.data.batch import Batch
 from attendo.models.transformer import Transformer
+from attendo.nn.masks import padding_mask
 
 
 def label_smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> Tensor:
@@ -43,7 +44,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     """The summed loss of a batch's real target positions; padding never reaches the output projection."""
     hidden_BTD = model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)
-    T = batch.target_out_BT.shape[1]
-    real_BT = torch.arange(T, device=hidden_BTD.device) < batch.target_lengths_B[:, None]
+    real_BT = padding_mask(batch.target_lengths_B, batch.target_out_BT.shape[1])[:, 0, 0]
     logits_NV = model.output(hidden_BTD[real_BT])
     return label_smoothed_cross_entropy(logits_NV.float(), batch.target_out_BT[real_BT], smoothing)

@@ -13,8 +13,7 @@ from attendo.evaluation.literature import literature_bleu, prepare
 
 def multi30k(name: str) -> list[str]:
     """The lines of a file of the data set, split only at line feeds."""
-    data = Path(os.environ.get("ATTENDO_DATA") or Path(__file__).parents[3] / "shared" / "data")
-    path = data / "multi30k" / name
+    path = Path(os.environ.get("ATTENDO_DATA", "data")) / "multi30k" / name
     if not path.is_file():
         pytest.skip(f"Multi30K is not here: no file {path} (set ATTENDO_DATA to the folder that holds multi30k/)")
     text = gzip.decompress(path.read_bytes()).decode("utf-8")

@@ -30,7 +30,7 @@ from attendo.text.tokenizer import (
     train_tokenizer,
 )
 
-DATA = Path(os.environ.get("ATTENDO_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
+DATA = Path(os.environ.get("ATTENDO_DATA", "data"))
 KINDS: tuple[Kind, ...] = ("bpe", "wordpiece", "characters")
 
 ENGLISH = [

@@ -92,7 +92,6 @@ class Recorder:
             steps=steps,
             progress=progress or Progress(),
             device=torch.device("cpu"),
-            precision=None,
             validate=self.validate,
             save=self.saved.append,
             log=self.logged.append,

@@ -1,0 +1,38 @@
+"""What executes a model: the one thing a translator asks for."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.reporting import Reporter
+
+Ids = Sequence[int]
+
+BATCH_TOKENS = 4096  # source positions translated at once
+
+
+class Engine(Protocol):
+    """Searches and scores ids. Results come in the order of the input and do not depend on the batch."""
+
+    def search(
+        self,
+        sources: Sequence[Ids],
+        limits: Sequence[int],
+        options: SearchOptions,
+        *,
+        batch_size: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        reporter: Reporter | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source, none longer than its limit."""
+
+    def score(
+        self,
+        sources: Sequence[Ids],
+        targets: Sequence[Ids],
+        *,
+        batch_size: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        reporter: Reporter | None = None,
+    ) -> list[list[float]]:
+        """log p of each target id and its EOS, given the source and what comes before."""

@@ -1,0 +1,167 @@
+"""From what a user gave to the whole config of a run: asked for, added by the preset, decided by the corpus."""
+
+import copy
+import itertools
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attendo import machine
+from attendo.bundle import Bundle
+from attendo.config import from_dict, merge, to_dict
+from attendo.data.batching import epoch_plan
+from attendo.data.loader import Position, batches_from
+from attendo.data.prepare import Prepared
+from attendo.errors import ConfigError
+from attendo.models.transformer import Transformer
+from attendo.recipe import DataConfig, RecipeName, RunConfig, choose, intervals
+from attendo.reporting import duration
+from attendo.training.loop import take_step
+from attendo.training.optimizer import build_optimizer
+from attendo.training.settings import TrainingConfig
+from attendo.training.state import generators, restore_generators
+from attendo.translator import EXTRA_LENGTH
+
+MEASURED_STEPS = 30
+MEASURED_SECONDS = 20.0
+VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
+UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
+
+
+def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
+    """Finds mistakes in the settings before any work is done, with stand-ins for what only the corpus can tell."""
+    for name in ("data", "tokenizer", "model", "training"):
+        if not isinstance(settings.get(name, {}), Mapping):
+            raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+    joint = settings.get("tokenizer", {}).get("joint", True) if start is None else start.tokenizers.joint
+    sizes = _vocabularies(UNKNOWN_VOCABULARY, UNKNOWN_VOCABULARY if joint else UNKNOWN_VOCABULARY + 1)
+    layers = [
+        choose(preset, pairs=1, adapt=None if start is None else start.config.model),
+        _tied(joint),
+        _model_of(start),
+        settings,
+    ]
+    config = from_dict(RunConfig, merge({"data": {"source": ""}}, *layers, {"model": sizes}))
+    places = config.data.max_length + 1 + EXTRA_LENGTH  # with BOS
+    if config.model.positions == "learned" and config.model.n_positions < places:
+        raise ConfigError(
+            f"model.n_positions = {config.model.n_positions}: translations can be as long as data.max_length "
+            f"({config.data.max_length}) and {EXTRA_LENGTH} more, so learned positions must be at least {places}."
+        )
+    for key, value in settings.get("tokenizer", {}).items():
+        if start is not None and value != getattr(start.config.tokenizer, key):
+            raise ConfigError(
+                f"tokenizer.{key} = {value!r}: the run starts from {start.path} and keeps its tokenizer. Leave it out."
+            )
+
+
+def resolve(
+    settings: Mapping[str, Any], preset: RecipeName, data: DataConfig, prepared: Prepared, start: Bundle | None
+) -> RunConfig:
+    """The whole config, once the corpus is known; only the number of steps is still open."""
+    sizes = _vocabularies(prepared.tokenizers.source.vocab_size, prepared.tokenizers.target.vocab_size)
+    for key, size in sizes.items():
+        given = settings.get("model", {}).get(key, size)
+        if given != size:
+            raise ConfigError(
+                f"model.{key} = {given}: the tokenizer of this corpus has {size} pieces. Leave the key out, and choose "
+                "the size with tokenizer.vocab_size."
+            )
+    chosen = choose(preset, pairs=prepared.facts["pairs"]["kept"], adapt=None if start is None else start.config.model)
+    bounded = any(settings.get("training", {}).get(name) is not None for name in ("steps", "epochs", "minutes"))
+    epochs = {} if bounded else {"training": {"epochs": chosen["training"]["epochs"]}}
+    del chosen["training"]["epochs"]
+    joint = prepared.tokenizers.joint
+    learned: dict[str, Any] = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
+    if start is not None:
+        learned = {"tokenizer": to_dict(start.config.tokenizer)}
+    values = merge(chosen, _tied(joint), _model_of(start), settings, epochs, {"model": sizes}, learned)
+    return from_dict(RunConfig, merge(values, {"data": to_dict(data)}))
+
+
+def bound(
+    training: TrainingConfig, settings: Mapping[str, Any], prepared: Prepared, seed: int, seconds: float
+) -> TrainingConfig:
+    """With the number of steps, and with intervals and a warm-up that fit it where the user has not set them."""
+    bounds = []
+    if training.steps is not None:
+        bounds.append(training.steps)
+    else:
+        if training.epochs is not None:
+            plan = epoch_plan(
+                prepared.store.source.lengths(),
+                prepared.store.target.lengths(),
+                batch_tokens=training.batch_tokens,
+                seed=seed,
+                epoch=0,
+            )
+            bounds.append(math.ceil(training.epochs * len(plan) / training.accumulate))
+        if training.minutes is not None:
+            bounds.append(int(training.minutes * 60 * (1 - VALIDATION_SHARE) / seconds))
+    steps = max(1, min(bounds))
+    given = settings.get("training", {})
+    fitted = {key: value for key, value in intervals(steps).items() if key not in given}
+    if "warmup_steps" not in given:
+        fitted["warmup_steps"] = max(1, min(training.warmup_steps, steps // 5))
+    return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
+
+
+def seconds_per_step(model: Transformer, config: RunConfig, prepared: Prepared, device: torch.device) -> float:
+    """How long a step takes here, measured on a copy of the model; leaves the random generators as they were."""
+    before_all = generators()
+    trial = copy.deepcopy(model).train()
+    optimizer = build_optimizer(trial, config.training)
+    batches = batches_from(prepared.store, Position(), batch_tokens=config.training.batch_tokens, seed=config.seed)
+    most = min(MEASURED_STEPS, config.training.steps or MEASURED_STEPS)
+    times: list[float] = []
+    began = time.perf_counter()
+    while len(times) < most and (not times or time.perf_counter() - began < MEASURED_SECONDS):
+        before = time.perf_counter()
+        micro = [batch for batch, _, _ in itertools.islice(batches, config.training.accumulate)]
+        take_step(trial, optimizer, micro, config=config.training, device=device)
+        times.append(time.perf_counter() - before)
+    restore_generators(before_all)
+    steady = times[len(times) // 5 :]  # the first steps allocate
+    return sum(steady) / len(steady)
+
+
+def announcement(config: RunConfig, facts: Mapping[str, Any], seconds: float) -> str:
+    """What is about to happen, in words."""
+    pairs, tokens, model, steps = facts["pairs"], facts["tokens_per_epoch"], config.model, config.training.steps or 0
+    dropped = pairs["dropped_empty"] + pairs["dropped_long"]
+    vocabulary = (
+        f"{model.source_vocab_size:,} pieces for both sides"
+        if config.tokenizer.joint
+        else f"{model.source_vocab_size:,} source and {model.target_vocab_size:,} target pieces"
+    )
+    return (
+        f"Pairs: {pairs['kept']:,} for training, {pairs['held_out']:,} for validation; {dropped:,} dropped "
+        f"({pairs['dropped_empty']:,} with an empty side, {pairs['dropped_long']:,} longer than "
+        f"{config.data.max_length} pieces).\n"
+        f"Vocabulary: {vocabulary}. Tokens per epoch: {tokens['source'] + tokens['target']:,}.\n"
+        f"Model: {facts['parameters']['total']:,} parameters, "
+        f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}.\n"
+        f"Training: {steps:,} steps, about {duration(steps * seconds / (1 - VALIDATION_SHARE))}, "
+        f"about {machine.peak_memory() / 2**30:.1f} GB of memory, {facts['machine']['threads']} threads."
+    )
+
+
+def next_folder(data: DataConfig) -> Path:
+    name = "-".join(data.languages) if data.languages else Path(data.source).name.split(".")[0]
+    return next(path for n in itertools.count(1) if not (path := Path("runs") / f"{name}-{n}").exists())
+
+
+def _model_of(start: Bundle | None) -> dict[str, Any]:
+    return {} if start is None else {"model": to_dict(start.config.model)}
+
+
+def _tied(joint: bool) -> dict[str, Any]:
+    return {"model": {"tie_embeddings": "all" if joint else "target"}}
+
+
+def _vocabularies(source: int, target: int) -> dict[str, int]:
+    return {"source_vocab_size": source, "target_vocab_size": target}
