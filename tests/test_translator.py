@@ -227,12 +227,14 @@ def test_typed_control_pieces_are_text(tiny, typed):
     assert typed not in strange.text or typed == "<0x41>"
 
 
-def test_greedy_is_a_beam_of_one(tiny):
-    texts = mixed_sentences(20)
-    greedy = tiny.translate_many(texts, beam=1)
-    named = tiny.translate_many(texts, options=SearchOptions(beam=1))
-    assert [one.candidates for one in greedy] == [one.candidates for one in named]
-    assert all(one.finished or one.log_prob < 0 for translation in greedy for one in translation.candidates)
+def test_the_beam_is_said_once(tiny):
+    with pytest.raises(ConfigError, match="once"):
+        tiny.translate("one.", beam=1, options=SearchOptions(beam=2))
+    one, other = (
+        tiny.translate("one.", beam=2, n_best=2),
+        tiny.translate("one.", options=SearchOptions(beam=2, n_best=2)),
+    )
+    assert one.candidates == other.candidates
 
 
 def test_half_a_surrogate_pair_is_refused(tiny):

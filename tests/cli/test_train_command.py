@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from attendo.bundle import open_bundle
+from attendo.cli.train_command import _layered
 from attendo.storage import read_tensors
 from tests.cli.command import TINY, attendo, unchanged
 from tests.numerals import sentence_pairs, write_corpus
@@ -215,3 +216,22 @@ def test_a_full_disk(folder, size, begun):
     assert "the disk is full" in result.err
     assert left == []
     assert whole
+
+
+@pytest.mark.parametrize("argument", [["--steps", 5], ["--minutes", 1], ["--seed", 2], ["--reverse"], ["--out", "x"]])
+def test_a_resumed_run_is_not_changed(argument):
+    result = attendo("train", "--resume", "runs/en-de-1", *argument)
+    assert result.code == 2
+    assert "--resume takes everything from the run's folder" in result.err
+
+
+def test_what_belongs_together_is_replaced_together():
+    old = {
+        "data": {"source": "a.en", "target": "a.de", "languages": ["en", "de"]},
+        "training": {"steps": 9, "beta1": 0},
+    }
+    new_bound = _layered(old, {"data": {}, "training": {}}, {"training": {"epochs": 3}})
+    assert new_bound["training"] == {"beta1": 0, "epochs": 3}
+    assert new_bound["data"] == old["data"]
+    new_file = _layered(old, {"data": {"source": "b.tsv"}})
+    assert new_file == {"data": {"source": "b.tsv"}, "training": {"steps": 9, "beta1": 0}}
