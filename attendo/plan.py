@@ -22,7 +22,7 @@ from attendo.recipe import DataConfig, RecipeName, RunConfig, choose, intervals
 from attendo.reporting import duration
 from attendo.training.loop import take_step
 from attendo.training.optimizer import build_optimizer
-from attendo.training.settings import TrainingConfig
+from attendo.training.settings import BOUNDS, TrainingConfig
 from attendo.training.state import generators, restore_generators
 from attendo.translator import EXTRA_LENGTH
 
@@ -72,7 +72,7 @@ def resolve(
                 "the size with tokenizer.vocab_size."
             )
     chosen = choose(preset, pairs=prepared.facts["pairs"]["kept"], adapt=None if start is None else start.config.model)
-    bounded = any(settings.get("training", {}).get(name) is not None for name in ("steps", "epochs", "minutes"))
+    bounded = any(settings.get("training", {}).get(name) is not None for name in BOUNDS)
     epochs = {} if bounded else {"training": {"epochs": chosen["training"]["epochs"]}}
     del chosen["training"]["epochs"]
     joint = prepared.tokenizers.joint

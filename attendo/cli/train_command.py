@@ -10,8 +10,7 @@ from attendo.cli.options import common, given, paired, parse_columns, reporting
 from attendo.cli.results import output
 from attendo.config import merge, parse_assignments, read_yaml
 from attendo.errors import ConfigError
-
-BOUNDS = ("steps", "epochs", "minutes")
+from attendo.training.settings import BOUNDS
 
 
 @click.command(name="train")
@@ -69,8 +68,9 @@ def command(
     from attendo import run
 
     if resume_path is not None:
-        asked = (source, out, adapt_from, config_path, steps, epochs, minutes, languages, columns, valid_source, seed)
-        if any(value is not None for value in asked) or assignments or reverse or preset != "auto":
+        files = (source, valid_source, valid_target, config_path, out, adapt_from)
+        values = (steps, epochs, minutes, languages, columns, seed)
+        if any(value is not None for value in (*files, *values)) or assignments or reverse or preset != "auto":
             raise ConfigError(
                 "--resume takes everything from the run's folder: leave out files, settings and bounds. "
                 f"To train a finished translator further: attendo train SOURCE TARGET --from {resume_path}"

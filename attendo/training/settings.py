@@ -9,6 +9,8 @@ from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, PROBABILITY, Sett
 ScheduleName = Literal["paper", "inverse-sqrt", "linear", "cosine", "constant"]
 OptimizerName = Literal["adam", "adamw"]
 
+BOUNDS = ("steps", "epochs", "minutes")  # the settings that say how long
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Settings):
