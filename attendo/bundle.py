@@ -9,6 +9,7 @@
     card.md              all of that in words
     log.jsonl            what happened, a line each          } only a run has these
     report.html          the same as curves                  }
+    tensorboard/         the same for TensorBoard, if asked  }
     checkpoints/step-N/  weights.safetensors and, in the latest ones, state.safetensors
 
 Text and safetensors only: nothing in a bundle is ever executed. Every file is written beside and renamed.
@@ -266,21 +267,24 @@ def open_bundle(path: Path | str) -> Bundle:
 
 
 def weights_of(model: nn.Module) -> Weights:
-    """The parameters by name; a shared one appears once."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+    """The parameters and running statistics (persistent buffers) by name; what is shared, under the name met first."""
+    names: dict[Tensor, str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        names.setdefault(tensor, name)
+    return {name: tensor.detach() for tensor, name in names.items()}
 
 
 def load_weights(model: nn.Module, weights: Weights, *, where: str) -> None:
     """Copies weights into a model; a name or shape that does not fit is an error that says which."""
-    parameters = dict(model.named_parameters())
-    for problem, names in (("lacks", parameters.keys() - weights.keys()), ("has", weights.keys() - parameters.keys())):
+    own = weights_of(model)
+    for problem, names in (("lacks", own.keys() - weights.keys()), ("has", weights.keys() - own.keys())):
         if names:
             raise BundleError(f"{where} {problem} the tensor {min(names)}, unlike the model its config describes.")
-    for name, parameter in parameters.items():
-        if parameter.shape != weights[name].shape:
-            shapes = f"{tuple(weights[name].shape)} instead of {tuple(parameter.shape)}"
+    for name, tensor in own.items():
+        if tensor.shape != weights[name].shape:
+            shapes = f"{tuple(weights[name].shape)} instead of {tuple(tensor.shape)}"
             raise BundleError(f"{where}: the tensor {name} has shape {shapes}.")
-        parameter.data.copy_(weights[name])
+        tensor.copy_(weights[name])
 
 
 def average_weights(bundle: Bundle, steps: list[int]) -> Weights:

@@ -21,13 +21,15 @@ from attendo.models.transformer import Transformer
 from attendo.recipe import DataConfig, RecipeName, RunConfig, choose, intervals
 from attendo.reporting import duration
 from attendo.training.loop import take_step
+from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
 from attendo.training.settings import BOUNDS, TrainingConfig
 from attendo.training.state import generators, restore_generators
 from attendo.translator import EXTRA_LENGTH
 
 MEASURED_STEPS = 30
-MEASURED_SECONDS = 20.0
+MEASURED_SECONDS = 20.0  # where minutes have to become steps
+ESTIMATED_SECONDS = 4.0  # where only the time is to be foretold
 VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
 
@@ -117,12 +119,13 @@ def seconds_per_step(model: Transformer, config: RunConfig, prepared: Prepared, 
     optimizer = build_optimizer(trial, config.training)
     batches = batches_from(prepared.store, Position(), batch_tokens=config.training.batch_tokens, seed=config.seed)
     most = min(MEASURED_STEPS, config.training.steps or MEASURED_STEPS)
+    longest = ESTIMATED_SECONDS if config.training.minutes is None else MEASURED_SECONDS
     times: list[float] = []
     began = time.perf_counter()
-    while len(times) < most and (not times or time.perf_counter() - began < MEASURED_SECONDS):
+    while len(times) < most and (not times or time.perf_counter() - began < longest):
         before = time.perf_counter()
         micro = [batch for batch, _, _ in itertools.islice(batches, config.training.accumulate)]
-        take_step(trial, optimizer, micro, config=config.training, device=device)
+        take_step(trial, build_loss(config.training), optimizer, micro, config=config.training, device=device)
         times.append(time.perf_counter() - before)
     restore_generators(before_all)
     steady = times[len(times) // 5 :]  # the first steps allocate

@@ -35,16 +35,20 @@ from attendo.plan import announcement, bound, check_settings, next_folder, resol
 from attendo.recipe import DataConfig, RecipeName, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
 from attendo.text.corpus import languages_of
+from attendo.training.ema import MovingAverage
 from attendo.training.loop import Outcome
 from attendo.training.loop import train as train_loop
+from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
 from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress, capture, restore
+from attendo.training.tensorboard import require_tensorboard, tensorboard_log
 from attendo.translator import Translator
 from attendo.validation import Validator, validation_in_words
 
 FINAL_BEAM = 5
+RAW = "raw:"  # before the names of the weights that training goes on with, where those to use are an average
 
 Log = Callable[[dict[str, Any]], None]
 
@@ -70,6 +74,8 @@ def train(
     reporter = reporter or Silent()
     start = None if settings.get("adapt_from") is None else open_bundle(settings["adapt_from"])
     check_settings(settings, preset, start)
+    if settings.get("training", {}).get("tensorboard"):
+        require_tensorboard()
     inherited = {} if start is None else {"max_length": start.config.data.max_length}
     data = from_dict(DataConfig, merge(inherited, settings.get("data", {})), where="data.")
     if data.languages is None:
@@ -119,6 +125,8 @@ def resume(path: Path | str, *, device: machine.DeviceName = "auto", reporter: R
             f"{path} has finished: there is nothing to resume. To train it further on the same or other pairs, use "
             f"attendo train SOURCE TARGET --from {path}"
         )
+    if config.training.tensorboard:
+        require_tensorboard()
     chosen_device = machine.ready(device)
     prepared = open_prepared(bundle.path.parent / ".cache" / facts["store"])
     if prepared is None:
@@ -172,48 +180,58 @@ class _Run:
     def go(self, progress: Progress, state: dict[str, torch.Tensor] | None = None, facts: Any = None) -> Bundle:
         config = self.bundle.config
         optimizer = build_optimizer(self.model, self.training)
+        average = MovingAverage(weights_of(self.model), self.training.ema) if self.training.ema else None
         if state is not None:
             progress = restore(self.model, optimizer, state, facts)
+        if state is not None and average is not None:  # what the model had so far was the average
+            raw = {name.removeprefix(RAW): tensor for name, tensor in state.items() if name.startswith(RAW)}
+            load_weights(self.model, raw, where=str(self.bundle.checkpoint(progress.step)))
         validator = self._validator()
-        log = self._logger(progress.step)
         last_good = progress
         stopped: list[int] = []
 
         def save(progress: Progress) -> None:
             nonlocal last_good
             tensors, facts = capture(self.model, optimizer, progress)
+            weights = weights_of(self.model)
+            if average is not None:
+                tensors |= {f"{RAW}{name}": tensor for name, tensor in weights.items()}
+                weights = average.weights
             best = progress.best_step or None
-            self.bundle.save_checkpoint(progress.step, weights_of(self.model), tensors, facts, best=best)
+            self.bundle.save_checkpoint(progress.step, weights, tensors, facts, best=best)
             self.bundle.prune(keep=self._kept(progress))
             last_good = progress
 
-        with _stop_signals(stopped.append):
-            try:
-                outcome = train_loop(
-                    self.model,
-                    optimizer,
-                    build_schedule(self.training, d_model=config.model.d_model, steps=self.steps),
-                    batches_from(
-                        self.prepared.store,
-                        progress.position,
-                        batch_tokens=self.training.batch_tokens,
-                        seed=config.seed,
-                    ),
-                    config=self.training,
-                    steps=self.steps,
-                    progress=progress,
-                    device=self.device,
-                    validate=validator.validate,
-                    save=save,
-                    log=log,
-                    should_stop=lambda: bool(stopped),
-                )
-            except TrainingError as error:
-                raise TrainingError(self._explained(error, last_good)) from None
-        if stopped:
-            self._interrupt(outcome.progress, stopped[0])
-        with _stop_signals(lambda number: self._interrupt(outcome.progress, number)):
-            self._finish(outcome, validator, log)
+        with self._logger(progress.step) as log:
+            with _stop_signals(stopped.append):
+                try:
+                    outcome = train_loop(
+                        self.model,
+                        build_loss(self.training),
+                        optimizer,
+                        build_schedule(self.training, d_model=config.model.d_model, steps=self.steps),
+                        batches_from(
+                            self.prepared.store,
+                            progress.position,
+                            batch_tokens=self.training.batch_tokens,
+                            seed=config.seed,
+                        ),
+                        config=self.training,
+                        steps=self.steps,
+                        progress=progress,
+                        device=self.device,
+                        average=average,
+                        validate=validator.validate,
+                        save=save,
+                        log=log,
+                        should_stop=lambda: bool(stopped),
+                    )
+                except TrainingError as error:
+                    raise TrainingError(self._explained(error, last_good)) from None
+            if stopped:
+                self._interrupt(outcome.progress, stopped[0])
+            with _stop_signals(lambda number: self._interrupt(outcome.progress, number)):
+                self._finish(outcome, validator, log)
         return self.bundle
 
     def _interrupt(self, progress: Progress, number: int) -> NoReturn:
@@ -241,13 +259,16 @@ class _Run:
     def _kept(self, progress: Progress) -> set[int]:
         return {*self._last(self.training.keep_checkpoints, progress), progress.best_step, progress.step}
 
-    def _logger(self, first: int) -> Log:
+    @contextlib.contextmanager
+    def _logger(self, first: int) -> Iterator[Log]:
         began = time.monotonic()
         minutes_before = max((entry.get("minutes", 0.0) for entry in self.bundle.read_log()), default=0.0)
 
         def log(entry: dict[str, Any]) -> None:
             minutes = minutes_before + (time.monotonic() - began) / 60
             self.bundle.log({**entry, "minutes": round(minutes, 3)})
+            if curves is not None:
+                curves(entry)
             if entry["event"] == "validation":
                 self.reporter.say(validation_in_words(entry))
             if entry["event"] != "progress":
@@ -260,7 +281,9 @@ class _Run:
                 f"{entry['tokens_per_second']:,} tokens/s  {duration(left)} left",
             )
 
-        return log
+        asked = self.training.tensorboard
+        with tensorboard_log(self.bundle.path / "tensorboard", first) if asked else contextlib.nullcontext() as curves:
+            yield log
 
     def _explained(self, error: TrainingError, last_good: Progress) -> str:
         advice = (

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import attendo
 from attendo.bundle import (
@@ -20,7 +21,7 @@ from attendo.bundle import (
     weights_of,
 )
 from attendo.errors import BundleError, StorageError
-from attendo.storage import sha256, write_tensors
+from attendo.storage import read_tensors, sha256, write_tensors
 from attendo.translator import load
 
 
@@ -295,6 +296,79 @@ def test_an_average_of_more_than_there_are(trained, small, tmp_path):
     with pytest.raises(BundleError, match="has no checkpoints to average"):
         average_last(small, 1, tmp_path / "averaged")
     assert names(tmp_path) == ["small", *(f"small/{name}" for name in names(small.path))]
+
+
+# --- running statistics, and what is shared -------------------------------------------------------------------------
+
+
+class Layer(nn.Module):
+    """A parameter, running statistics, and a table that can be computed anew."""
+
+    mean: torch.Tensor
+    table: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 5))
+        self.register_buffer("mean", torch.randn(7))
+        self.register_buffer("table", torch.randn(2), persistent=False)
+
+
+class Sharing(nn.Module):
+    """The first layer stands in three places, the parameter and the statistics of the last in another one as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        first, last = Layer(), Layer()
+        self.layers = nn.ModuleList([first, first, last])
+        self.again = first
+        self.output = last.weight
+        self.register_buffer("statistics", last.mean)
+
+
+NAMES = {"output", "statistics", "layers.0.weight", "layers.0.mean"}
+
+
+def test_weights_are_parameters_and_persistent_buffers_each_once():
+    model = Sharing()
+    weights = weights_of(model)
+    assert weights.keys() == NAMES
+    assert {name for name, _ in model.named_parameters()} == {"output", "layers.0.weight"}
+    # They are the model's own, and know nothing of gradients.
+    assert weights["layers.0.mean"].data_ptr() == model.again.mean.data_ptr()
+    assert not any(tensor.requires_grad for tensor in weights.values())
+
+
+def test_weights_and_statistics_come_back_in_all_their_places(tmp_path):
+    model, another = Sharing(), Sharing()
+    write_tensors(tmp_path / "weights", weights_of(model), {})
+    load_weights(another, read_tensors(tmp_path / "weights")[0], where="here")
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(another.state_dict()[name], tensor), name
+    assert another.again.mean is another.layers[1].mean
+    assert another.output is another.layers[2].weight
+    assert not torch.equal(another.again.table, model.again.table)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_statistics_that_do_not_fit(name):
+    weights = weights_of(Sharing())
+    without = {key: value for key, value in weights.items() if key != name}
+    with pytest.raises(BundleError, match=f"here lacks the tensor {name}"):
+        load_weights(Sharing(), without, where="here")
+    with pytest.raises(BundleError, match=f"here: the tensor {name} has shape"):
+        load_weights(Sharing(), {**without, name: torch.zeros(11)}, where="here")
+
+
+def test_an_average_is_also_one_of_the_statistics(small):
+    weights = [{name: tensor.clone() for name, tensor in weights_of(Sharing()).items()} for _ in range(3)]
+    for step, one in enumerate(weights, start=1):
+        small.save_checkpoint(step, one, {}, {}, best=None)
+    averaged = average_weights(small, [1, 2, 3])
+    assert averaged.keys() == NAMES
+    for name, tensor in averaged.items():
+        assert tensor.dtype == torch.float32
+        torch.testing.assert_close(tensor, torch.stack([one[name] for one in weights]).mean(0))
 
 
 # --- nothing is executed ----------------------------------------------------------------------------------------

@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from attendo import run, storage
-from attendo.bundle import Bundle, open_bundle
+from attendo.bundle import Bundle, load_weights, open_bundle
 from attendo.config import merge
 from attendo.data import loader
+from attendo.data.prepare import open_prepared
+from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, DataError, Interrupted
 from attendo.reporting import Silent
+from attendo.translator import Translator, nats_per_piece
 
 from .tasks import made_up, reverse, tiny, write_task
 
@@ -204,6 +209,91 @@ def last_step(out: Path) -> int:
     if not log.exists():
         return -1
     return max((json.loads(line)["step"] for line in log.read_text().split("\n")[:-1]), default=0)
+
+
+# --- with a moving average of the weights, and with curves for TensorBoard --------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def averaging(settings: dict[str, Any]) -> dict[str, Any]:
+    return merge(settings, {"training": {"ema": 0.7, "tensorboard": True}})
+
+
+@pytest.fixture(scope="module")
+def averaged(averaging: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return run.train(settings=averaging, out=tmp_path_factory.mktemp("averaged") / "run")
+
+
+def test_training_goes_on_with_the_raw_weights(averaged: Bundle, undisturbed: Bundle) -> None:
+    """They are those of a run without the average; the ones to use are the average of all of them."""
+    step = undisturbed.checkpoints()[-1]
+    plain, used = undisturbed.checkpoint_weights(step), averaged.checkpoint_weights(step)
+    state = storage.read_tensors(averaged.checkpoint(step) / "state.safetensors")[0]
+    assert {f"raw:{name}" for name in plain} == {key for key in state if key.startswith("raw:")}
+    for name, tensor in plain.items():
+        assert torch.equal(state[f"raw:{name}"], tensor), name
+    assert not torch.equal(used["encoder.embedding.weight"], plain["encoder.embedding.weight"])
+    assert losses(averaged, "progress") == losses(undisturbed, "progress")
+    assert losses(averaged, "validation") != losses(undisturbed, "validation")
+
+
+def test_what_is_validated_is_what_is_kept(averaged: Bundle) -> None:
+    """The loss in the log is that of the weights in the checkpoint."""
+    step = averaged.checkpoints()[-1]
+    store = open_prepared(averaged.path.parent / ".cache" / averaged.data()["store"])
+    assert store is not None
+    model = averaged.model()
+    load_weights(model, averaged.checkpoint_weights(step), where="here")
+    translator = Translator(
+        TorchEngine(model.eval(), torch.device("cpu")),
+        averaged.tokenizers,
+        max_length=averaged.config.data.max_length,
+        languages=averaged.languages,
+    )
+    sources, targets = zip(*store.valid, strict=True)
+    assert nats_per_piece(translator.score(sources, targets)) == losses(averaged, "validation")[step]
+
+
+def test_stopped_with_an_average(averaging: dict[str, Any], averaged: Bundle, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    stop(lambda reporter: run.train(settings=averaging, out=out, reporter=reporter), 3)
+    for step in (5, 18, 28):
+        stop(lambda reporter: run.resume(out, reporter=reporter), step)
+    assert_same(run.resume(out), averaged)
+
+
+def test_killed_with_an_average_and_curves(averaging: dict[str, Any], averaged: Bundle, tmp_path: Path) -> None:
+    """Steps after the last checkpoint happen twice; they are in the curves once."""
+    lives = Lives(averaging, tmp_path / "run")
+    assert lives.one(half_file=7)
+    assert lives.one(half_file=6)
+    lives.one()
+    bundle = open_bundle(tmp_path / "run")
+    assert_same(bundle, averaged)
+    for tag, event in (("training", "progress"), ("validation", "validation")):
+        assert curve(bundle, f"{tag}/loss") == pytest.approx(losses(averaged, event))
+        assert curve(bundle, f"{tag}/loss") == curve(averaged, f"{tag}/loss")
+    assert curve(bundle, "validation/bleu").keys() == losses(averaged, "validation").keys()
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.7])
+def test_running_statistics_go_on_too(settings: dict[str, Any], tmp_path: Path, ema: float) -> None:
+    batchnorm = merge(settings, {"model": {"norm": "batchnorm"}, "training": {"ema": ema}})
+    whole = run.train(settings=batchnorm, out=tmp_path / "whole")
+    statistics = {name: tensor for name, tensor in whole.weights().items() if "running" in name}
+    assert statistics and not any((tensor == 0).all() or (tensor == 1).all() for tensor in statistics.values())
+    stop(lambda reporter: run.train(settings=batchnorm, out=tmp_path / "run", reporter=reporter), 7)
+    assert_same(run.resume(tmp_path / "run"), whole)
+
+
+def losses(bundle: Bundle, event: str) -> dict[int, float]:
+    return {entry["step"]: entry["loss"] for entry in bundle.read_log() if entry["event"] == event}
+
+
+def curve(bundle: Bundle, name: str) -> dict[int, float]:
+    events = EventAccumulator(str(bundle.path / "tensorboard"), size_guidance={"scalars": 0}).Reload().Scalars(name)
+    assert len({event.step for event in events}) == len(events)
+    return {event.step: event.value for event in events}
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------

@@ -520,13 +520,14 @@ def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = 0
+    true_loss = loss.batch_loss
 
     def batch_loss(*arguments: Any) -> Tensor:
         nonlocal calls
         calls += 1
-        return loss.batch_loss(*arguments) * (float("nan") if calls == 20 + 8 else 1.0)  # 20 for measuring
+        return true_loss(*arguments) * (float("nan") if calls == 20 + 8 else 1.0)  # 20 for measuring
 
-    monkeypatch.setattr(loop, "batch_loss", batch_loss)
+    monkeypatch.setattr(loss, "batch_loss", batch_loss)
     data = write_task(tmp_path, made_up(60))
     settings = tiny(data, training={"steps": 20, "checkpoint_every": 3})
     with pytest.raises(TrainingError, match=r"became nan at step 8.*keeps the last good checkpoint, of step 6\."):
@@ -537,5 +538,5 @@ def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
     load_weights(bundle.model(), bundle.checkpoint_weights(6), where="here")
 
     # What was wrong is gone: the run goes on from there.
-    monkeypatch.setattr(loop, "batch_loss", loss.batch_loss)
+    monkeypatch.setattr(loss, "batch_loss", true_loss)
     assert resume(bundle.path).scores()

@@ -36,6 +36,7 @@ from attendo.training.settings import BOUNDS
 @click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Language codes. [from the file endings]")
 @click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
 @click.option("--valid-target", type=click.Path(), help="Its other side.")
+@click.option("--tensorboard", is_flag=True, help="Also write curves for TensorBoard, into the run's tensorboard/.")
 @paired
 @common("seed", "device", "quiet", "as_json")
 def command(
@@ -53,6 +54,7 @@ def command(
     languages: tuple[str, str] | None,
     valid_source: str | None,
     valid_target: str | None,
+    tensorboard: bool,
     columns: str | None,
     reverse: bool,
     seed: int | None,
@@ -70,7 +72,8 @@ def command(
     if resume_path is not None:
         files = (source, valid_source, valid_target, config_path, out, adapt_from)
         values = (steps, epochs, minutes, languages, columns, seed)
-        if any(value is not None for value in (*files, *values)) or assignments or reverse or preset != "auto":
+        flags = (assignments, reverse, tensorboard, preset != "auto")
+        if any(value is not None for value in (*files, *values)) or any(flags):
             raise ConfigError(
                 "--resume takes everything from the run's folder: leave out files, settings and bounds. "
                 f"To train a finished translator further: attendo train SOURCE TARGET --from {resume_path}"
@@ -87,10 +90,10 @@ def command(
             valid_source=valid_source,
             valid_target=valid_target,
         )
-        bounds = given(steps=steps, epochs=epochs, minutes=minutes)
+        training = given(steps=steps, epochs=epochs, minutes=minutes, tensorboard=tensorboard or None)
         settings = _layered(
             read_yaml(Path(config_path)) if config_path else {},
-            {"data": data, "training": bounds, **given(seed=seed, adapt_from=adapt_from)},
+            {"data": data, "training": training, **given(seed=seed, adapt_from=adapt_from)},
             parse_assignments(assignments),
         )
         if source is None and config_path is None and not assignments:

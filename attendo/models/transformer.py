@@ -10,113 +10,126 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from attendo.config import POSITIVE, PROBABILITY, Settings
-from attendo.nn.attention import MultiHeadAttention
-from attendo.nn.block import DecoderBlock, EncoderBlock
-from attendo.nn.cache import DecoderCache, LayerCache
+from attendo.config import POSITIVE
+from attendo.models.parts import (
+    LayerConfig,
+    attention_positions,
+    build_block,
+    build_final_norm,
+    build_layers,
+    build_span,
+    embedding_positions,
+    kept_layers,
+)
+from attendo.nn.block import Block
+from attendo.nn.cache import DecoderCache, KeysValues, LayerCache
 from attendo.nn.embedding import Embedding, OutputProjection
-from attendo.nn.feed_forward import ActivationName, build_feed_forward
 from attendo.nn.init import initialise
-from attendo.nn.masks import causal_mask, padding_mask
-from attendo.nn.norm import NormName, NormPlace, Residual, build_norm
-from attendo.nn.positions import Layout, LearnedPositions, RotaryPositions, SinusoidalPositions
+from attendo.nn.masks import Span, causal_mask, padding_mask, span_mask
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(Settings):
+class TransformerConfig(LayerConfig):
     """Everything that determines the model. The defaults are the paper's base model."""
 
     source_vocab_size: Annotated[int, POSITIVE]
     target_vocab_size: Annotated[int, POSITIVE]
     n_encoder_layers: Annotated[int, POSITIVE] = 6
     n_decoder_layers: Annotated[int, POSITIVE] = 6
-    d_model: Annotated[int, POSITIVE] = 512
-    d_ff: Annotated[int, POSITIVE] = 2048
-    n_heads: Annotated[int, POSITIVE] = 8
-    d_key: Annotated[int | None, POSITIVE] = None  # None: d_model / n_heads
-    d_value: Annotated[int | None, POSITIVE] = None  # None: d_model / n_heads
-    norm: NormName = "layernorm"
-    norm_place: NormPlace = "post"
-    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    sinusoid_layout: Layout = "interleaved"
-    n_positions: Annotated[int, POSITIVE] = 512  # learned positions only
-    activation: ActivationName = "relu"
     tie_embeddings: Literal["all", "target", "none"] = "all"  # target: the decoder's input and output share
-    residual_dropout: Annotated[float, PROBABILITY] = 0.1  # also on the embeddings, as in the paper
-    attention_dropout: Annotated[float, PROBABILITY] = 0.0
-    activation_dropout: Annotated[float, PROBABILITY] = 0.0
+    share_encoder_decoder: bool = False  # self-attention and feed-forward network, layer by layer
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
-        if self.d_model % self.n_heads and (self.d_key is None or self.d_value is None):
-            yield (
-                "d_model",
-                f"must be a multiple of n_heads ({self.n_heads}) unless d_key and d_value are given",
-            )
-        elif self.positions == "rotary" and self.key_size % 2:
-            yield "positions", f"rotary turns pairs of features, so d_key ({self.key_size}) must be even"
+        yield from super().conflicts()
         if self.tie_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
             yield (
                 "tie_embeddings",
                 f"'all' needs one vocabulary, and there are {self.source_vocab_size} source and "
                 f"{self.target_vocab_size} target pieces; use 'target', or a joint tokenizer (tokenizer.joint=true)",
             )
+        if self.share_encoder_decoder and self.n_encoder_layers != self.n_decoder_layers:
+            yield (
+                "share_encoder_decoder",
+                f"each decoder layer takes the weights of an encoder layer, and there are {self.n_encoder_layers} and "
+                f"{self.n_decoder_layers}; give both the same number of layers",
+            )
+        if self.share_encoder_decoder and self.heads == "branched":
+            yield (
+                "share_encoder_decoder",
+                "with branched heads the encoder's self-attention has the feed-forward network inside and the "
+                "decoder's has not, so they cannot be one; use heads 'joined'",
+            )
 
-    @property
-    def key_size(self) -> int:
-        return self.d_key or self.d_model // self.n_heads
 
-    @property
-    def value_size(self) -> int:
-        return self.d_value or self.d_model // self.n_heads
+class Stack(nn.Module):
+    """What encoder and decoder have in common: an embedding, blocks, a last norm, and how far self-attention sees.
 
+    With pre-norm and sandwich-norm there is a last norm, since no block normalises what it gives. `layer_drop` is the
+    probability that a block is left out of a training step.
+    """
 
-class Encoder(nn.Module):
-    """Embedding, then `n_encoder_layers` blocks; with pre-norm a last norm, since no block normalises its output."""
-
-    def __init__(self, embedding: Embedding, blocks: Iterable[EncoderBlock], final_norm: nn.Module | None) -> None:
+    def __init__(
+        self,
+        embedding: Embedding,
+        blocks: Iterable[Block],
+        final_norm: nn.Module | None,
+        *,
+        span: Span | None = None,
+        layer_drop: float = 0.0,
+    ) -> None:
         super().__init__()
         self.embedding = embedding
         self.blocks = nn.ModuleList(blocks)
         self.final_norm = final_norm
+        self.span = span
+        self.layer_drop = layer_drop
 
-    def forward(self, source_BS: Tensor, mask: Tensor) -> Tensor:
+    def _kept(self) -> list[bool]:
+        return kept_layers(self.blocks, self.layer_drop, training=self.training)
+
+    def _normalised(self, x_BTD: Tensor, real: Tensor | None) -> Tensor:
+        return x_BTD if self.final_norm is None else self.final_norm(x_BTD, real=real)
+
+
+class Encoder(Stack):
+    """Embedding, then `n_encoder_layers` blocks without cross-attention."""
+
+    def forward(self, source_BS: Tensor, padding: Tensor) -> Tensor:
+        """`padding` is the mask of real positions, [B, 1, 1, S] -> [B, S, D]."""
+        mask, real_BS = span_mask(padding, self.span), padding[:, 0, 0]
         x_BSD = self.embedding(source_BS)
-        for block in self.blocks:
-            x_BSD = block(x_BSD, mask=mask)
-        return x_BSD if self.final_norm is None else self.final_norm(x_BSD)
+        for block, kept in zip(self.blocks, self._kept(), strict=True):
+            if kept:
+                x_BSD, _ = block(x_BSD, mask=mask, real=real_BS)
+        return self._normalised(x_BSD, real_BS)
 
 
-class Decoder(nn.Module):
+class Decoder(Stack):
     """Embedding, then `n_decoder_layers` blocks that also attend to the memory."""
 
-    def __init__(self, embedding: Embedding, blocks: Iterable[DecoderBlock], final_norm: nn.Module | None) -> None:
-        super().__init__()
-        self.embedding = embedding
-        self.blocks = nn.ModuleList(blocks)
-        self.final_norm = final_norm
-
     def start(self, memory_BSD: Tensor, memory_mask: Tensor) -> DecoderCache:
-        """The cache before the first position: the memory's keys and values, computed once for each layer."""
-        layers = tuple(
-            LayerCache(None, block.cross_attention.keys_values(memory_BSD))  # type: ignore[union-attr, operator]
-            for block in self.blocks
-        )
-        return DecoderCache(layers, memory_mask, 0)
+        """The cache before the first position: the memory's keys and values, computed once for each set of weights."""
+        made: dict[nn.Module, KeysValues] = {}
+        for block in self.blocks:
+            if block not in made:
+                made[block] = block.cross_attention.keys_values(memory_BSD)  # type: ignore[union-attr, operator]
+        return DecoderCache(tuple(LayerCache(None, made[block]) for block in self.blocks), memory_mask, 0)
 
-    def forward(self, target_BT: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+    def forward(
+        self, target_BT: Tensor, cache: DecoderCache, real: Tensor | None = None
+    ) -> tuple[Tensor, DecoderCache]:
         """The ids that come after what the cache has seen -> their vectors [B, T, D], and the longer cache."""
         T = target_BT.shape[1]
         mask = None
-        if T > 1:  # with one new position there is nothing in the future to hide
-            mask = causal_mask(cache.length + T, device=target_BT.device)[:, :, cache.length :]
+        if T > 1 or self.span is not None:  # a single new position that sees all has nothing to hide from
+            mask = causal_mask(T, offset=cache.length, span=self.span, device=target_BT.device)
         x_BTD = self.embedding(target_BT, offset=cache.length)
         layers = []
-        for block, layer in zip(self.blocks, cache.layers, strict=True):
-            x_BTD, layer = block(x_BTD, mask=mask, memory_mask=cache.memory_mask, cache=layer)
+        for block, layer, kept in zip(self.blocks, cache.layers, self._kept(), strict=True):
+            if kept:
+                x_BTD, layer = block(x_BTD, mask=mask, memory_mask=cache.memory_mask, cache=layer, real=real)
             layers.append(layer)
-        if self.final_norm is not None:
-            x_BTD = self.final_norm(x_BTD)
-        return x_BTD, DecoderCache(tuple(layers), cache.memory_mask, cache.length + T)
+        return self._normalised(x_BTD, real), DecoderCache(tuple(layers), cache.memory_mask, cache.length + T)
 
 
 class Transformer(nn.Module):
@@ -134,9 +147,15 @@ class Transformer(nn.Module):
         mask = padding_mask(source_lengths_B, source_BS.shape[1])
         return self.decoder.start(self.encoder(source_BS, mask), mask)
 
-    def hidden(self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor) -> Tensor:
-        """The decoder's vectors [B, T, D] for whole targets that begin with BOS: training, and scoring."""
-        vectors_BTD, _ = self.decoder(target_BT, self.encode(source_BS, source_lengths_B))
+    def hidden(
+        self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, target_lengths_B: Tensor | None = None
+    ) -> Tensor:
+        """The decoder's vectors [B, T, D] for whole targets that begin with BOS: training, and scoring.
+
+        The targets' lengths are needed in training only, by norms over the batch; without them all positions are real.
+        """
+        real_BT = None if target_lengths_B is None else padding_mask(target_lengths_B, target_BT.shape[1])[:, 0, 0]
+        vectors_BTD, _ = self.decoder(target_BT, self.encode(source_BS, source_lengths_B), real_BT)
         return vectors_BTD
 
     def forward(self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor) -> Tensor:
@@ -150,68 +169,49 @@ class Transformer(nn.Module):
 
 
 def build(config: TransformerConfig) -> Transformer:
-    """Chooses the parts that the settings name, puts them together, and draws the initial weights."""
+    """Puts together the parts that the settings name, and draws the initial weights."""
+    ahead = attention_positions(config, both_ways=True)
+    # One self-attention for both stacks has one set of positions as well.
+    behind = ahead if config.share_encoder_decoder else attention_positions(config, both_ways=False)
+    encoder_blocks = build_layers(
+        config, config.n_encoder_layers, lambda _: build_block(config, positions=ahead, cross=False)
+    )
 
-    def positions() -> nn.Module | None:
-        match config.positions:
-            case "sinusoidal":
-                return SinusoidalPositions(d_model=config.d_model, layout=config.sinusoid_layout)
-            case "learned":
-                return LearnedPositions(d_model=config.d_model, n_positions=config.n_positions)
-            case "rotary":
-                return None
+    def decoder_block(number: int) -> Block:
+        shared_with = encoder_blocks[number] if config.share_encoder_decoder else None
+        return build_block(config, positions=behind, cross=True, shared_with=shared_with)
 
-    rotation = RotaryPositions(d_key=config.key_size) if config.positions == "rotary" else None
-
-    def attention(rotation: RotaryPositions | None) -> MultiHeadAttention:
-        return MultiHeadAttention(
-            d_model=config.d_model,
-            n_heads=config.n_heads,
-            d_key=config.key_size,
-            d_value=config.value_size,
-            weight_dropout=config.attention_dropout,
-            rotation=rotation,
-        )
-
-    def residual() -> Residual:
-        norm = build_norm(config.norm, config.d_model)
-        return Residual(norm=norm, place=config.norm_place, dropout=config.residual_dropout)
-
-    def feed_forward() -> nn.Module:
-        return build_feed_forward(
-            config.activation, d_model=config.d_model, d_ff=config.d_ff, dropout=config.activation_dropout
-        )
-
-    def encoder_block() -> EncoderBlock:
-        return EncoderBlock(attention=attention(rotation), feed_forward=feed_forward(), residual=residual)
-
-    def decoder_block() -> DecoderBlock:
-        # Positions of source and target are not comparable, so nothing is turned in cross-attention.
-        return DecoderBlock(
-            attention=attention(rotation),
-            cross_attention=attention(None),
-            feed_forward=feed_forward(),
-            residual=residual,
-        )
-
-    def final_norm() -> nn.Module | None:
-        return build_norm(config.norm, config.d_model) if config.norm_place == "pre" else None
+    decoder_blocks = build_layers(config, config.n_decoder_layers, decoder_block)
 
     source_weight = nn.Parameter(torch.empty(config.source_vocab_size, config.d_model))
+    source_positions = embedding_positions(config, config.source_vocab_size)
+    target_positions = embedding_positions(config, config.target_vocab_size)
     target_weight = source_weight
     if config.tie_embeddings != "all":
         target_weight = nn.Parameter(torch.empty(config.target_vocab_size, config.d_model))
+    elif config.positions == "complex":  # the frequencies belong to the words, like their vectors
+        target_positions = source_positions
     output_weight = target_weight
     if config.tie_embeddings == "none":
         output_weight = nn.Parameter(torch.empty(config.target_vocab_size, config.d_model))
 
-    def embedding(weight: nn.Parameter) -> Embedding:
-        return Embedding(weight=weight, positions=positions(), dropout=config.residual_dropout)
-
+    span = build_span(config)
     model = Transformer(
         config,
-        Encoder(embedding(source_weight), [encoder_block() for _ in range(config.n_encoder_layers)], final_norm()),
-        Decoder(embedding(target_weight), [decoder_block() for _ in range(config.n_decoder_layers)], final_norm()),
+        Encoder(
+            Embedding(weight=source_weight, positions=source_positions, dropout=config.residual_dropout),
+            encoder_blocks,
+            build_final_norm(config),
+            span=span,
+            layer_drop=config.layer_drop,
+        ),
+        Decoder(
+            Embedding(weight=target_weight, positions=target_positions, dropout=config.residual_dropout),
+            decoder_blocks,
+            build_final_norm(config),
+            span=span,
+            layer_drop=config.layer_drop,
+        ),
         OutputProjection(weight=output_weight),
     )
     initialise(model)

@@ -1,6 +1,6 @@
-"""One layer of the encoder and one of the decoder: a few residual lines each.
+"""One layer of an encoder or a decoder: a few residual lines.
 
-Suffixes: B batch, S source length, T target length, D d_model.
+Suffixes: B batch, T positions, D d_model.
 """
 
 from collections.abc import Callable
@@ -9,48 +9,42 @@ from torch import Tensor, nn
 
 from attendo.nn.attention import MultiHeadAttention
 from attendo.nn.cache import KeysValues, LayerCache
-from attendo.nn.norm import Residual
 
 
-class EncoderBlock(nn.Module):
-    """x -> x + SelfAttention(x) -> x + FeedForward(x), each line normalised by its `Residual`."""
+class Block(nn.Module):
+    """x -> x + SelfAttention(x) -> x + CrossAttention(x, memory) -> x + FeedForward(x), each line with its norm.
 
-    def __init__(
-        self, *, attention: MultiHeadAttention, feed_forward: nn.Module, residual: Callable[[], Residual]
-    ) -> None:
-        super().__init__()
-        self.attention = attention
-        self.feed_forward = feed_forward
-        self.attention_residual = residual()
-        self.feed_forward_residual = residual()
-
-    def forward(self, x_BSD: Tensor, *, mask: Tensor | None) -> Tensor:
-        x_BSD = self.attention_residual(x_BSD, lambda x: self.attention(x, mask=mask)[0])
-        return self.feed_forward_residual(x_BSD, self.feed_forward)
-
-
-class DecoderBlock(nn.Module):
-    """x -> x + SelfAttention(x) -> x + CrossAttention(x, memory) -> x + FeedForward(x)."""
+    Without `cross_attention` it is an encoder's block; without `feed_forward` the attention before has it inside.
+    Whether it sees the future is a matter of the mask.
+    """
 
     def __init__(
         self,
         *,
         attention: MultiHeadAttention,
-        cross_attention: MultiHeadAttention,
-        feed_forward: nn.Module,
-        residual: Callable[[], Residual],
+        cross_attention: MultiHeadAttention | None = None,
+        feed_forward: nn.Module | None = None,
+        residual: Callable[[], nn.Module],
     ) -> None:
         super().__init__()
         self.attention = attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
         self.attention_residual = residual()
-        self.cross_attention_residual = residual()
-        self.feed_forward_residual = residual()
+        self.cross_attention_residual = None if cross_attention is None else residual()
+        self.feed_forward_residual = None if feed_forward is None else residual()
 
     def forward(
-        self, x_BTD: Tensor, *, mask: Tensor | None, memory_mask: Tensor, cache: LayerCache
+        self,
+        x_BTD: Tensor,
+        *,
+        mask: Tensor | None,
+        memory_mask: Tensor | None = None,
+        cache: LayerCache | None = None,
+        real: Tensor | None = None,
     ) -> tuple[Tensor, LayerCache]:
+        """`cache` is what came before x, and the memory; `real` is True where x holds a token, [B, T]; None: all do."""
+        cache = cache or LayerCache()
         past: KeysValues | None = None
 
         def self_attention(x_BTD: Tensor) -> Tensor:
@@ -59,9 +53,11 @@ class DecoderBlock(nn.Module):
             return output_BTD
 
         def cross_attention(x_BTD: Tensor) -> Tensor:
-            return self.cross_attention(x_BTD, mask=memory_mask, memory=cache.memory)[0]
+            return self.cross_attention(x_BTD, mask=memory_mask, memory=cache.memory)[0]  # type: ignore[misc]
 
-        x_BTD = self.attention_residual(x_BTD, self_attention)
-        x_BTD = self.cross_attention_residual(x_BTD, cross_attention)
-        x_BTD = self.feed_forward_residual(x_BTD, self.feed_forward)
+        x_BTD = self.attention_residual(x_BTD, self_attention, real=real)
+        if self.cross_attention_residual is not None:
+            x_BTD = self.cross_attention_residual(x_BTD, cross_attention, real=real)
+        if self.feed_forward_residual is not None:
+            x_BTD = self.feed_forward_residual(x_BTD, self.feed_forward, real=real)
         return x_BTD, LayerCache(past, cache.memory)

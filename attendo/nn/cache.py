@@ -29,14 +29,14 @@ class KeysValues:
 
 @dataclass(frozen=True)
 class LayerCache:
-    """One decoder layer: its own past, which grows, and the memory's keys and values, computed once."""
+    """One layer: its own past, which grows, and for a decoder the memory's keys and values, computed once."""
 
-    past: KeysValues | None
-    memory: KeysValues
+    past: KeysValues | None = None
+    memory: KeysValues | None = None
 
     def select(self, rows: Tensor) -> "LayerCache":
         past = None if self.past is None else self.past.select(rows)
-        return LayerCache(past, self.memory.select(rows))
+        return LayerCache(past, None if self.memory is None else self.memory.select(rows))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from attendo.nn.dropout import Dropout
 class Embedding(nn.Module):
     """ids -> dropout(positions(E[id] * √d_model)), [B, T] -> [B, T, D].
 
-    `weight` is E: [vocab_size, d_model], given from outside so that it can be shared. `positions` adds where each token
-    stands, or is None where attention itself knows.
+    `weight` is E: [vocab_size, d_model], given from outside so that it can be shared. `positions` works in where each
+    token stands, or is None where only attention knows, or nothing does.
     """
 
     def __init__(self, *, weight: nn.Parameter, positions: nn.Module | None, dropout: float) -> None:
@@ -26,7 +26,7 @@ class Embedding(nn.Module):
     def forward(self, ids_BT: Tensor, *, offset: int = 0) -> Tensor:
         x_BTD = F.embedding(ids_BT, self.weight) * self.scale
         if self.positions is not None:
-            x_BTD = self.positions(x_BTD, offset=offset)
+            x_BTD = self.positions(x_BTD, ids_BT, offset=offset)
         return self.dropout(x_BTD)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attendo.nn.dropout import Dropout
 
-ActivationName = Literal["relu", "gelu", "silu", "swiglu"]
+ActivationName = Literal["relu", "gelu", "silu", "swiglu", "relu2"]
 
 
 class FeedForward(nn.Module):
@@ -41,6 +41,11 @@ class GatedFeedForward(nn.Module):
         return self.outer(self.dropout(F.silu(self.inner(x_BTD)) * self.gate(x_BTD)))
 
 
+def squared_relu(x: Tensor) -> Tensor:
+    """max(0, x)² (So et al. 2021)."""
+    return F.relu(x).square()
+
+
 def build_feed_forward(name: ActivationName, *, d_model: int, d_ff: int, dropout: float) -> nn.Module:
     match name:
         case "relu":
@@ -51,3 +56,5 @@ def build_feed_forward(name: ActivationName, *, d_model: int, d_ff: int, dropout
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.silu, dropout=dropout)
         case "swiglu":
             return GatedFeedForward(d_model=d_model, d_ff=d_ff, dropout=dropout)
+        case "relu2":
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation=squared_relu, dropout=dropout)

@@ -1,14 +1,18 @@
 """Initial values, all in one place.
 
-Matrices: uniform as Glorot & Bengio (2010); embeddings: normal with standard deviation d_model^-0.5, so that scaled by
-√d_model they have unit variance and, used as output projection, give logits of unit variance; learned positions: normal
-with 0.02; biases: zero; gains of norms: one.
+Matrices: uniform as Glorot & Bengio (2010), as are the vectors of relative distances and of additive scoring;
+embeddings: normal with standard deviation d_model^-0.5, so that scaled by √d_model they have unit variance and, used as
+output projection, give logits of unit variance; learned positions: normal with 0.02; biases, those of distances too,
+and what the branches' weights are the softmax of: zero; norms and the frequencies of complex vectors: as they say
+themselves.
 """
 
 from torch import nn
 
+from attendo.nn.attention import Additive, BranchedHeads
 from attendo.nn.embedding import Embedding, OutputProjection
-from attendo.nn.positions import LearnedPositions
+from attendo.nn.norm import BatchNorm, LayerNorm, RMSNorm, ScaleNorm
+from attendo.nn.positions import BucketPositions, ComplexPositions, LearnedPositions, ShawPositions
 
 
 def initialise(model: nn.Module) -> None:
@@ -26,8 +30,20 @@ def initialise(model: nn.Module) -> None:
                 nn.init.normal_(module.weight, std=0.02)
             case nn.Linear():
                 nn.init.xavier_uniform_(module.weight)
-                nn.init.zeros_(module.bias)
-            case nn.LayerNorm() | nn.RMSNorm():
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            case ShawPositions():
+                nn.init.xavier_uniform_(module.keys)
+                nn.init.xavier_uniform_(module.values)
+            case Additive():
+                nn.init.xavier_uniform_(module.direction)
+            case BucketPositions():
+                nn.init.zeros_(module.weight)
+            case BranchedHeads():
+                nn.init.zeros_(module.kappa)
+                nn.init.zeros_(module.alpha)
+            case LayerNorm() | RMSNorm() | BatchNorm() | ScaleNorm() | ComplexPositions():
                 module.reset_parameters()
             case _:
-                pass
+                if next(module.parameters(recurse=False), None) is not None:
+                    raise TypeError(f"{type(module).__name__} has parameters, and nothing here says how they begin.")

@@ -1,7 +1,10 @@
 """Masks are values: boolean tensors in which True means "may attend". They combine with `&`.
 
-Suffixes: B batch, S source length, T target length.
+How far a self-attention sees is a part, a `Span`. Suffixes: B batch, T queries, S keys.
 """
+
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,6 +16,60 @@ def padding_mask(lengths_B: Tensor, size: int) -> Tensor:
     return (positions_S < lengths_B[:, None])[:, None, None, :]
 
 
-def causal_mask(size: int, *, device: torch.device | None = None) -> Tensor:
-    """True where a position may look, at itself and what came before: mask[0, 0, t, s] = s <= t, [1, 1, T, T]."""
-    return torch.ones(size, size, dtype=torch.bool, device=device).tril()[None, None]
+class Span(Protocol):
+    """Which keys a query sees, by their positions alone. Where a span is None, all are seen."""
+
+    def mask(self, queries_T1: Tensor, keys_S: Tensor) -> Tensor:
+        """True where the key of that position may be seen by the query of that position: [T, S]."""
+
+
+@dataclass(frozen=True)
+class WindowSpan:
+    """|s - t| <= size: the neighbours on each side (Beltagy et al. 2020)."""
+
+    size: int
+
+    def mask(self, queries_T1: Tensor, keys_S: Tensor) -> Tensor:
+        return (keys_S - queries_T1).abs() <= self.size
+
+
+@dataclass(frozen=True)
+class ChunkSpan:
+    """The own chunk of `size` positions and `left` chunks before it.
+
+    floor(t / size) - left <= floor(s / size) <= floor(t / size): nothing after the own chunk is seen, so that an
+    encoder can begin before its input has ended.
+    """
+
+    size: int
+    left: int
+
+    def mask(self, queries_T1: Tensor, keys_S: Tensor) -> Tensor:
+        behind_TS = queries_T1 // self.size - keys_S // self.size
+        return (behind_TS >= 0) & (behind_TS <= self.left)
+
+
+def span_mask(padding_B11S: Tensor, span: Span | None) -> Tensor:
+    """The real keys within the span of queries at the same positions: [B, 1, 1 or T, S].
+
+    A position always sees itself: padding that saw nothing at all would become NaN, and spread.
+    """
+    if span is None:
+        return padding_B11S
+    positions_S = torch.arange(padding_B11S.shape[-1], device=padding_B11S.device)
+    itself_TS = torch.eye(len(positions_S), dtype=torch.bool, device=padding_B11S.device)
+    return (padding_B11S & span.mask(positions_S[:, None], positions_S)) | itself_TS
+
+
+def causal_mask(
+    n_queries: int, *, offset: int = 0, span: Span | None = None, device: torch.device | None = None
+) -> Tensor:
+    """True where a position may look, at itself and what came before: mask[0, 0, t, s] = s <= t, [1, 1, T, S].
+
+    The queries stand at positions offset, offset + 1, …; there are as many keys as the last query may see. A span
+    narrows what is seen of them.
+    """
+    queries_T1 = torch.arange(offset, offset + n_queries, device=device)[:, None]
+    keys_S = torch.arange(offset + n_queries, device=device)
+    mask_TS = keys_S <= queries_T1
+    return (mask_TS if span is None else mask_TS & span.mask(queries_T1, keys_S))[None, None]

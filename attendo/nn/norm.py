@@ -1,39 +1,158 @@
-"""Normalisation over the features of one position, and where it stands around a sublayer."""
+"""Normalisation, and where it stands around a sublayer.
 
+Every norm is called as `norm(x, real=…)`, where `real` says which positions hold a token: True there, [B, T]. Only
+BatchNorm looks at it. Suffixes: B batch, T positions, D d_model, N real positions.
+"""
+
+import math
 from collections.abc import Callable
 from typing import Literal
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.nn.dropout import Dropout
 
-NormName = Literal["layernorm", "rmsnorm"]
-NormPlace = Literal["post", "pre"]
+NormName = Literal["layernorm", "rmsnorm", "batchnorm", "scalenorm"]
+NormPlace = Literal["post", "pre", "sandwich"]
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+class LayerNorm(nn.LayerNorm):
+    """(x - mean(x)) / std(x) * gain + bias, over the features of one position (Ba et al. 2016)."""
+
+    def forward(self, x_BTD: Tensor, *, real: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        return super().forward(x_BTD)
+
+
+class RMSNorm(nn.RMSNorm):
+    """x / √mean(x²) * gain: LayerNorm without the mean (Zhang & Sennrich 2019)."""
+
+    def forward(self, x_BTD: Tensor, *, real: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        return super().forward(x_BTD)
+
+
+class ScaleNorm(nn.Module):
+    """g * x / |x|, with one learned length g for all features, √d_model at first (Nguyen & Salazar 2019)."""
+
+    def __init__(self, d_model: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.eps = eps
+        self.gain = nn.Parameter(torch.empty(1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.gain, math.sqrt(self.d_model))
+
+    def forward(self, x_BTD: Tensor, *, real: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        return x_BTD * (self.gain / x_BTD.norm(dim=-1, keepdim=True).clamp(min=self.eps))
+
+
+class BatchNorm(nn.Module):
+    """(x - mean) / √(variance + ε) * gain + bias for each feature, over the batch (Ioffe & Szegedy 2015).
+
+    While training, mean and variance are those of all real positions of the micro-batch, so that a sentence's vectors
+    depend on its neighbours, and a target position's on later ones. Afterwards they are the running statistics kept
+    from training, and every position stands alone: then a cache and any batch give the same result.
+    """
+
+    running_mean: Tensor
+    running_variance: Tensor
+
+    def __init__(self, d_model: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.eps = eps
+        self.momentum = momentum
+        self.weight = nn.Parameter(torch.empty(d_model))
+        self.bias = nn.Parameter(torch.empty(d_model))
+        self.register_buffer("running_mean", torch.empty(d_model))
+        self.register_buffer("running_variance", torch.empty(d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+        nn.init.zeros_(self.running_mean)
+        nn.init.ones_(self.running_variance)
+
+    def forward(self, x_BTD: Tensor, *, real: Tensor | None = None) -> Tensor:
+        if real is None or not self.training:
+            return self._normalised(x_BTD.flatten(0, -2)).view_as(x_BTD)
+        y_BTD = torch.zeros_like(x_BTD)
+        y_BTD[real] = self._normalised(x_BTD[real])
+        return y_BTD
+
+    def _normalised(self, x_ND: Tensor) -> Tensor:
+        return F.batch_norm(
+            x_ND,
+            self.running_mean,
+            self.running_variance,
+            self.weight,
+            self.bias,
+            training=self.training and len(x_ND) > 1,  # one position has no variance
+            momentum=self.momentum,
+            eps=self.eps,
+        )
 
 
 def build_norm(name: NormName, d_model: int) -> nn.Module:
-    """layernorm: (x - mean) / std * gain + bias (Ba et al. 2016); rmsnorm: x / rms * gain (Zhang & Sennrich 2019)."""
     match name:
         case "layernorm":
-            return nn.LayerNorm(d_model, eps=1e-5)
+            return LayerNorm(d_model, eps=1e-5)
         case "rmsnorm":
-            return nn.RMSNorm(d_model, eps=1e-6)
+            return RMSNorm(d_model, eps=1e-6)
+        case "batchnorm":
+            return BatchNorm(d_model)
+        case "scalenorm":
+            return ScaleNorm(d_model)
 
 
-class Residual(nn.Module):
-    """The line around every sublayer, and the one place that decides where the norm goes.
+class PostNorm(nn.Module):
+    """norm(x + dropout(sublayer(x))): the paper's."""
 
-    post (the paper):     norm(x + dropout(sublayer(x)))
-    pre (Xiong 2020):     x + dropout(sublayer(norm(x)))
-    """
-
-    def __init__(self, *, norm: nn.Module, place: NormPlace, dropout: float) -> None:
+    def __init__(self, *, norm: nn.Module, dropout: float) -> None:
         super().__init__()
         self.norm = norm
-        self.place: NormPlace = place
         self.dropout = Dropout(dropout)
 
-    def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.place == "pre":
-            return x_BTD + self.dropout(sublayer(self.norm(x_BTD)))
-        return self.norm(x_BTD + self.dropout(sublayer(x_BTD)))
+    def forward(self, x_BTD: Tensor, sublayer: Sublayer, *, real: Tensor | None = None) -> Tensor:
+        return self.norm(x_BTD + self.dropout(sublayer(x_BTD)), real=real)
+
+
+class PreNorm(nn.Module):
+    """x + dropout(sublayer(norm(x))): nothing stands in the way of x, so deep stacks train (Xiong et al. 2020)."""
+
+    def __init__(self, *, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x_BTD: Tensor, sublayer: Sublayer, *, real: Tensor | None = None) -> Tensor:
+        return x_BTD + self.dropout(sublayer(self.norm(x_BTD, real=real)))
+
+
+class SandwichNorm(nn.Module):
+    """x + dropout(norm_after(sublayer(norm(x)))): a norm on both sides of the sublayer (Ding et al. 2021)."""
+
+    def __init__(self, *, norm: nn.Module, norm_after: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.norm = norm
+        self.norm_after = norm_after
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x_BTD: Tensor, sublayer: Sublayer, *, real: Tensor | None = None) -> Tensor:
+        return x_BTD + self.dropout(self.norm_after(sublayer(self.norm(x_BTD, real=real)), real=real))
+
+
+def build_residual(place: NormPlace, norm: NormName, *, d_model: int, dropout: float) -> nn.Module:
+    """The line around every sublayer, and the one place that decides where the norm goes."""
+    match place:
+        case "post":
+            return PostNorm(norm=build_norm(norm, d_model), dropout=dropout)
+        case "pre":
+            return PreNorm(norm=build_norm(norm, d_model), dropout=dropout)
+        case "sandwich":
+            return SandwichNorm(norm=build_norm(norm, d_model), norm_after=build_norm(norm, d_model), dropout=dropout)

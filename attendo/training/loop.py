@@ -1,21 +1,22 @@
 """The training loop: one function, read from top to bottom."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
+from torch import Tensor, nn
 
 from attendo.data.batch import Batch
 from attendo.data.loader import Position
 from attendo.errors import TrainingError
 from attendo.machine import mixed_precision
-from attendo.models.transformer import Transformer
-from attendo.training.loss import batch_loss
+from attendo.training.ema import MovingAverage
 from attendo.training.schedule import Schedule
 from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress
@@ -24,6 +25,7 @@ from attendo.training.state import Progress
 DIVERGENCE_NATS = 2.0
 
 Batches = Iterator[tuple[Batch, Position, float]]
+Model = TypeVar("Model", bound=nn.Module)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,8 @@ class Outcome:
 
 
 def train(
-    model: Transformer,
+    model: Model,
+    loss: Callable[[Model, Batch], Tensor],
     optimizer: torch.optim.Optimizer,
     schedule: Schedule,
     batches: Batches,
@@ -52,15 +55,17 @@ def train(
     steps: int,
     progress: Progress,
     device: torch.device,
-    validate: Callable[[Transformer], Validation],
+    average: MovingAverage | None,
+    validate: Callable[[Model], Validation],
     save: Callable[[Progress], None],
     log: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
 ) -> Outcome:
     """Trains from `progress` to `steps`; `batches` begin at `progress.position`.
 
-    `save` is called at every checkpoint and validation, and when the loop is asked to stop. Nothing here depends on the
-    clock but the speed that is logged.
+    `loss` is summed over a batch's target tokens. `average` follows the weights, and takes their place while `validate`
+    looks at the model. `save` is called at every checkpoint and validation, and when the loop is asked to stop.
+    Nothing here depends on the clock but the speed that is logged.
     """
     parameters = list(model.parameters())
     clock, tokens, positions = time.perf_counter(), 0, 0
@@ -80,8 +85,9 @@ def train(
         micro = [batch for batch, _, _ in taken]
         tokens += sum(batch.n_tokens for batch in micro)
         positions += sum(batch.n_positions for batch in micro)
-        loss = take_step(model, optimizer, micro, config=config, device=device)
-        progress = _follow(progress, loss)
+        progress = _follow(progress, take_step(model, loss, optimizer, micro, config=config, device=device))
+        if average is not None:
+            average.update(step)
         _, position, epoch = taken[-1]
         progress = dataclasses.replace(progress, step=step, position=position, epoch=epoch)
 
@@ -106,7 +112,8 @@ def train(
         if validating:
             before = time.perf_counter()
             model.eval()
-            found = validate(model)
+            with average.in_use() if average is not None else contextlib.nullcontext():
+                found = validate(model)
             model.train()
             better = progress.best_score is None or found.score > progress.best_score
             progress = dataclasses.replace(
@@ -124,7 +131,8 @@ def train(
 
 
 def take_step(
-    model: Transformer,
+    model: Model,
+    loss: Callable[[Model, Batch], Tensor],
     optimizer: torch.optim.Optimizer,
     micro: Sequence[Batch],
     *,
@@ -134,21 +142,21 @@ def take_step(
     """One update from the micro-batches together: the gradient of the mean loss over all their target tokens."""
     precision = mixed_precision(device) if config.mixed_precision == "auto" else None
     n_targets = sum(batch.n_targets for batch in micro)
-    loss = 0.0
+    mean = 0.0
     for batch in micro:
         with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-            part = batch_loss(model, batch.to(device), config.label_smoothing) / n_targets
+            part = loss(model, batch.to(device)) / n_targets
         part.backward()
-        loss += part.item()
-    if math.isfinite(loss):  # otherwise the weights stay what they were, and the caller stops
+        mean += part.item()
+    if math.isfinite(mean):  # otherwise the weights stay what they were, and the caller stops
         if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+            nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return loss
+    return mean
 
 
-def _check_finite(parameters: list[torch.nn.Parameter], step: int) -> None:
+def _check_finite(parameters: list[nn.Parameter], step: int) -> None:
     """The loss of a step does not know yet what the step has made of the weights."""
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):
         raise TrainingError(f"the weights are not numbers any more after step {step}.")

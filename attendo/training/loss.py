@@ -3,6 +3,8 @@
 Suffixes: N real target positions, D d_model, V vocabulary.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
@@ -10,6 +12,7 @@ from torch.autograd.function import FunctionCtx
 from attendo.data.batch import Batch
 from attendo.models.transformer import Transformer
 from attendo.nn.masks import padding_mask
+from attendo.training.settings import TrainingConfig
 
 
 def label_smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> Tensor:
@@ -43,7 +46,12 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     """The summed loss of a batch's real target positions; padding never reaches the output projection."""
-    hidden_BTD = model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)
+    hidden_BTD = model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT, batch.target_lengths_B)
     real_BT = padding_mask(batch.target_lengths_B, batch.target_out_BT.shape[1])[:, 0, 0]
     logits_NV = model.output(hidden_BTD[real_BT])
     return label_smoothed_cross_entropy(logits_NV.float(), batch.target_out_BT[real_BT], smoothing)
+
+
+def build_loss(config: TrainingConfig) -> Callable[[Transformer, Batch], Tensor]:
+    """What the training loop makes smaller: loss(model, batch), a sum over the batch's target tokens."""
+    return lambda model, batch: batch_loss(model, batch, config.label_smoothing)

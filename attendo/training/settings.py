@@ -44,8 +44,10 @@ class TrainingConfig(Settings):
     checkpoint_every: Annotated[int, POSITIVE] = 1000  # steps
     keep_checkpoints: Annotated[int, POSITIVE] = 5
     average: Annotated[int, NOT_NEGATIVE] = 5  # checkpoints averaged at the end, if that scores better; 0: none
+    ema: Annotated[float, PROBABILITY] = 0.0  # decay of the moving average of the weights; 0: none
 
     log_every: Annotated[int, POSITIVE] = 50  # steps
+    tensorboard: bool = False
     mixed_precision: Literal["auto", "off"] = "auto"
 
     def conflicts(self) -> Iterable[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import subprocess
+import sys
 
 import pytest
 
@@ -170,6 +171,8 @@ BAD = {
         (["--resume", "nowhere"], 4, "there is no folder nowhere"),
         (["--resume", "there"], 4, "there is not a bundle"),
         (["train.en", "train.de", "--resume", "there"], 2, "--resume takes everything from the run's folder"),
+        (["--resume", "there", "--tensorboard"], 2, "--resume takes everything from the run's folder"),
+        (["train.en", "train.de", "--set", "training.ema=1"], 2, "training.ema = 1.0: must be at least 0 and less"),
     ],
 )
 def test_what_cannot_be_trained(folder, monkeypatch, arguments, code, words):
@@ -183,6 +186,26 @@ def test_what_cannot_be_trained(folder, monkeypatch, arguments, code, words):
     assert (result.code, result.out) == (code, ""), result.err
     assert words in result.err
     assert result.err.startswith("attendo: ")
+
+
+def test_curves_for_tensorboard_are_written_on_request(folder):
+    assert train("train.en", "train.de", "--out", "plain").code == 0
+    result = train("train.en", "train.de", "--out", "new", "--tensorboard")
+    assert result.code == 0, result.err
+    assert [path.name.split(".")[0] for path in (folder / "new/tensorboard").iterdir()] == ["events"]
+    assert open_bundle("new").config.training.tensorboard
+    assert not (folder / "plain/tensorboard").exists()
+    first, second = ((folder / name / "weights.safetensors").read_bytes() for name in ("plain", "new"))
+    assert first == second
+
+
+def test_tensorboard_that_is_not_installed(folder, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with unchanged(folder):
+        result = train("train.en", "train.de", "--tensorboard")
+    assert (result.code, result.out) == (2, "")
+    assert "pip install 'attendo[tensorboard]'" in result.err
 
 
 def test_a_finished_run_is_not_resumed(trained, folder):

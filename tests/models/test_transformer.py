@@ -1,7 +1,7 @@
 """Suffixes: B batch, S source length, T target length, V vocabulary."""
 
 import itertools
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -10,8 +10,12 @@ from torch import Tensor
 from attendo.config import from_dict, to_dict
 from attendo.errors import ConfigError, DataError
 from attendo.models import presets
+from attendo.models.parts import PositionsName, ScoringName
 from attendo.models.transformer import Transformer, TransformerConfig, build, parameter_table
 from attendo.nn.dropout import Dropout
+from attendo.nn.feed_forward import ActivationName
+from attendo.nn.norm import NormName, NormPlace
+from attendo.nn.positions import AttentionPositions, BucketPositions, RotaryPositions, ShawPositions
 
 B, S, T = 3, 11, 7
 V = 31
@@ -43,9 +47,154 @@ def tiny(**settings: Any) -> Transformer:
     return model
 
 
+def settled(**settings: Any) -> Transformer:
+    """The same after as many training passes as BatchNorm needs for statistics that fit; other norms keep none."""
+    model = tiny(**settings)
+    if model.config.norm == "batchnorm":
+        model.train()
+        with torch.no_grad():
+            for _ in range(40):
+                source, target = torch.randint(V, (B, S)), torch.randint(V, (B, T))
+                model.hidden(source, LENGTHS, target, torch.tensor([7, 3, 5]))
+    return model.eval()
+
+
 def batch(target_vocab_size: int = V) -> tuple[Tensor, Tensor]:
     torch.manual_seed(2)
     return torch.randint(V, (B, S)), torch.randint(target_vocab_size, (B, T))
+
+
+def one_of(key: str, names: tuple[str, ...], **others: Any) -> list[dict[str, Any]]:
+    return [{key: name, **others} for name in names]
+
+
+# Each part by itself, then what could come into each other's way. Sizes are changed where a part needs it.
+PARTS: list[dict[str, Any]] = [
+    *one_of("positions", get_args(PositionsName), d_model=18),
+    {"positions": "sinusoidal-concatenated", "sinusoid_layout": "halves"},
+    {"positions": "shaw", "max_distance": 2},
+    {"positions": "t5", "n_buckets": 4, "bucket_distance": 3},
+    {"positions": "complex", "d_model": 18, "tie_embeddings": "target"},
+    *one_of("scoring", get_args(ScoringName)),
+    {"share_query_key": True},
+    {"n_key_heads": 1},
+    {"n_heads": 6, "n_key_heads": 2},
+    {"value_rank": 3},
+    {"heads": "branched", "d_ff": 20, "activation": "gelu"},  # a branch of four ReLUs may be at rest as a whole
+    {"span": "window", "window": 1},
+    {"span": "window", "window": 3},
+    {"span": "chunk", "chunk": 2, "left_chunks": 0},
+    {"span": "chunk", "chunk": 3, "left_chunks": 1},
+    *one_of("norm", get_args(NormName), norm_place="post"),
+    *one_of("norm", get_args(NormName), norm_place="pre"),
+    *one_of("norm", get_args(NormName), norm_place="sandwich"),
+    *one_of("activation", get_args(ActivationName)),
+    {"share_layers": "all"},
+    {"share_layers": "groups", "layers_per_group": 2},
+    {"share_encoder_decoder": True, "n_encoder_layers": 3},
+    {"share_encoder_decoder": True, "n_encoder_layers": 3, "positions": "t5", "share_layers": "groups"},
+    {"layer_drop": 0.3},
+    {"positions": "shaw", "n_heads": 6, "n_key_heads": 2, "span": "chunk", "chunk": 3, "scoring": "dot"},
+    {"positions": "t5", "scoring": "additive", "n_key_heads": 1, "span": "window", "window": 2, "value_rank": 2},
+    {"positions": "rotary", "heads": "branched", "d_ff": 20, "activation": "silu", "norm_place": "sandwich"},
+    {"heads": "branched", "d_ff": 20, "activation": "silu", "norm": "batchnorm", "norm_place": "sandwich"},
+    {"positions": "rotary", "share_query_key": True, "span": "window", "window": 2, "share_layers": "all"},
+    {"positions": "complex", "d_model": 18, "norm": "batchnorm", "layer_drop": 0.3, "activation": "swiglu"},
+]
+
+
+def name_of(settings: dict[str, Any]) -> str:
+    return "-".join(f"{key}={value}" for key, value in settings.items() if key not in ("d_model", "d_ff"))
+
+
+each_part = pytest.mark.parametrize("settings", PARTS, ids=name_of)
+
+
+@each_part
+def test_step_by_step_equals_the_whole_target_with_each_part(settings: dict[str, Any]) -> None:
+    model = settled(**settings)
+    source, target = batch()
+    with torch.inference_mode():
+        whole = model(source, LENGTHS, target)
+        cache = model.encode(source, LENGTHS)
+        for t in range(T):
+            logits, cache = model.step(target[:, t], cache)
+            close(logits, whole[:, t])
+        assert cache.length == T
+        assert len(cache.layers) == 3
+        cache = model.encode(source, LENGTHS)
+        first, cache = model.decoder(target[:, :2], cache)
+        rest, cache = model.decoder(target[:, 2:], cache)
+        close(model.output(torch.cat((first, rest), dim=1)), whole)
+
+
+@each_part
+def test_neighbours_and_padding_do_not_change_a_sentence_with_each_part(settings: dict[str, Any]) -> None:
+    assert_sentences_stand_alone(settled(**settings))
+
+
+@each_part
+def test_the_future_does_not_change_the_past_with_each_part(settings: dict[str, Any]) -> None:
+    model = settled(**settings)
+    source, target = batch()
+    changed = target.clone()
+    changed[:, 4:] = (changed[:, 4:] + 1) % V
+    with torch.inference_mode():
+        logits, other = model(source, LENGTHS, target), model(source, LENGTHS, changed)
+    close(other[:, :4], logits[:, :4])
+    assert (other[:, 4:] - logits[:, 4:]).abs().amax(-1).min() > 1e-3
+
+
+@each_part
+def test_every_parameter_of_each_part_learns(settings: dict[str, Any]) -> None:
+    model = settled(**settings)
+    source, target = batch()
+    model(source, LENGTHS, target).square().mean().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        if not name.endswith("key.bias"):  # it moves all scores of a row alike, which softmax does not see
+            assert parameter.grad.abs().max() > 0, name
+
+
+@each_part
+def test_training_with_padding_stays_finite_with_each_part(settings: dict[str, Any]) -> None:
+    model = tiny(**settings, attention_dropout=0.1, activation_dropout=0.1).train()
+    source, target = batch()
+    lengths = torch.tensor([11, 1, 2])
+    model.hidden(source, lengths, target, torch.tensor([7, 1, 3])).square().mean().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("norm_place", get_args(NormPlace))
+def test_padding_has_no_influence_on_norms_over_the_batch(norm_place: str) -> None:
+    source, target = batch()
+    lengths = torch.tensor([7, 3, 5])
+    padding, target_padding = torch.arange(S) >= LENGTHS[:, None], torch.arange(T) >= lengths[:, None]
+    settings = {"norm": "batchnorm", "norm_place": norm_place, "residual_dropout": 0.0}
+    model, other = tiny(**settings).train(), tiny(**settings).train()
+    vectors = model.hidden(source, LENGTHS, target, lengths)
+    of_other = other.hidden(source.masked_fill(padding, 5), LENGTHS, target.masked_fill(target_padding, 5), lengths)
+    close(of_other[~target_padding], vectors[~target_padding])
+    for name, tensor in model.state_dict().items():
+        close(other.state_dict()[name], tensor)
+    means = [tensor for name, tensor in model.state_dict().items() if name.endswith("running_mean")]
+    assert len(means) == {"post": 13, "pre": 15, "sandwich": 28}[norm_place]
+    assert all(tensor.abs().max() > 0 for tensor in means)
+
+
+@each_part
+def test_the_config_determines_each_part(settings: dict[str, Any]) -> None:
+    config = TransformerConfig(**{**SIZES, **settings})
+    again = from_dict(TransformerConfig, to_dict(config))
+    assert again == config
+    with torch.device("meta"):
+        model = build(again)
+    assert all(tensor.is_meta for tensor in model.state_dict().values())
+    assert model.state_dict().keys() == tiny(**settings).state_dict().keys()
+    table = parameter_table(model)
+    assert table["total"] == sum(parameter.numel() for parameter in model.parameters())
 
 
 COMBINATIONS = list(
@@ -94,7 +243,7 @@ def test_a_prefix_at_once_and_the_rest_after_equals_the_whole_target(positions: 
     close(torch.cat((first, rest), dim=1), whole)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "shaw", "t5"])
 def test_select_reorders_repeats_and_leaves_out_rows(positions: str) -> None:
     model = tiny(positions=positions)
     source, target = batch()
@@ -119,10 +268,7 @@ def test_select_before_the_first_step() -> None:
         close(logits, model(source, LENGTHS, target)[rows, 0])
 
 
-@pytest.mark.parametrize("norm_place", ["post", "pre"])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
-def test_neighbours_and_padding_do_not_change_a_sentence(norm_place: str, positions: str) -> None:
-    model = tiny(norm_place=norm_place, positions=positions)
+def assert_sentences_stand_alone(model: Transformer) -> None:
     source, target = batch()
     with torch.inference_mode():
         together = model(source, LENGTHS, target)
@@ -133,6 +279,12 @@ def test_neighbours_and_padding_do_not_change_a_sentence(norm_place: str, positi
         close(model(source.masked_fill(padding, 5), LENGTHS, target), together)
         wider = torch.cat((source, source), dim=1)
         close(model(wider, LENGTHS, target), together)
+
+
+@pytest.mark.parametrize("norm_place", ["post", "pre"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_neighbours_and_padding_do_not_change_a_sentence(norm_place: str, positions: str) -> None:
+    assert_sentences_stand_alone(tiny(norm_place=norm_place, positions=positions))
 
 
 def test_the_future_does_not_change_the_past() -> None:
@@ -157,14 +309,25 @@ def test_every_source_position_counts() -> None:
             assert (model(changed, LENGTHS, target) - logits).abs().amax((1, 2)).min() > 1e-4
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("positions", [name for name in get_args(PositionsName) if name != "none"])
 def test_positions_count(positions: str) -> None:
-    model = tiny(positions=positions)
+    model = tiny(positions=positions, d_model=18)
     source, target = batch()
     lengths = torch.full((B,), S)
     with torch.inference_mode():
         difference = model(source, lengths, target) - model(source.flip(1), lengths, target)
     assert difference.abs().amax((1, 2)).min() > 1e-3
+
+
+def test_without_positions_the_encoder_takes_a_sentence_for_a_bag() -> None:
+    """Equivariance: words in another order give the same vectors in that order, and the decoder the same logits."""
+    model = tiny(positions="none")
+    source, target = batch()
+    lengths, order = torch.full((B,), S), torch.randperm(S)
+    every = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    with torch.inference_mode():
+        close(model.encoder(source[:, order], every), model.encoder(source, every)[:, order])
+        close(model(source[:, order], lengths, target), model(source, lengths, target))
 
 
 def test_longer_than_learned_positions_is_an_error() -> None:
@@ -225,12 +388,17 @@ def test_tied_embeddings_are_one_parameter(tie_embeddings: str, n_matrices: int)
     )
 
 
-def test_rotary_turns_self_attention_only() -> None:
-    model = tiny(positions="rotary")
+@pytest.mark.parametrize(
+    ("positions", "part"), [("rotary", RotaryPositions), ("shaw", ShawPositions), ("t5", BucketPositions)]
+)
+def test_relative_positions_are_in_self_attention_only(positions: str, part: type[AttentionPositions]) -> None:
+    model = tiny(positions=positions)
     assert model.encoder.embedding.positions is None
+    assert model.decoder.embedding.positions is None
     for name, module in model.named_modules():
         if name.endswith("attention"):
-            assert (module.rotation is None) == name.endswith("cross_attention"), name
+            kind = AttentionPositions if name.endswith("cross_attention") else part
+            assert type(module.positions) is kind, name
 
 
 def on_meta(**settings: Any) -> dict[str, int]:
@@ -291,25 +459,92 @@ def config(**settings: Any) -> TransformerConfig:
     return from_dict(TransformerConfig, {**shared(V), **settings}, where="model.")
 
 
-def test_d_model_must_be_divided_by_the_heads() -> None:
-    with pytest.raises(ConfigError, match=r"^model\.d_model = 17: must be a multiple of n_heads \(8\) unless"):
-        config(d_model=17)
+CONFLICTS: list[tuple[dict[str, Any], str, dict[str, Any]]] = [  # refused, the message, and a change that helps
+    ({"d_model": 17}, r"d_model = 17: must be a multiple of n_heads \(8\) unless", {"d_key": 3, "d_value": 5}),
+    ({"positions": "rotary", "d_key": 3}, r"positions = 'rotary': .*d_key \(3\) must be even", {"d_key": 4}),
+    (
+        {"positions": "complex", "d_model": 17, "d_key": 3, "d_value": 5},
+        r"positions = 'complex': .*d_model \(17\) must be even",
+        {"d_model": 18},
+    ),
+    (
+        {"positions": "rotary", "scoring": "additive"},
+        r"positions = 'rotary': .*scoring is 'additive'",
+        {"scoring": "dot"},
+    ),
+    ({"positions": "shaw", "scoring": "additive"}, r"positions = 'shaw': .*scoring is 'additive'", {"positions": "t5"}),
+    (
+        {"positions": "t5", "n_buckets": 32, "bucket_distance": 16},  # the 16 nearest positions behind are exact
+        r"bucket_distance = 16: must be more than half of n_buckets \(32\)",
+        {"bucket_distance": 17},
+    ),
+    ({"n_key_heads": 3}, r"n_key_heads = 3: must divide n_heads \(8\)", {"n_heads": 6, "d_model": 510}),
+    ({"n_key_heads": 16}, r"n_key_heads = 16: must divide n_heads \(8\)", {"n_key_heads": 8}),
+    (
+        {"share_query_key": True, "n_key_heads": 2},
+        r"share_query_key = True: .*n_heads \(8\).*n_key_heads \(2\)",
+        {"n_key_heads": 8},
+    ),
+    ({"value_rank": 512}, r"value_rank = 512: must be less than the 512", {"value_rank": 511}),
+    ({"value_rank": 64, "n_key_heads": 1}, r"value_rank = 64: must be less than the 64", {"n_key_heads": 2}),
+    ({"value_rank": 40, "d_value": 5}, r"value_rank = 40: must be less than the 40", {"value_rank": 39}),
+    ({"heads": "branched", "d_ff": 100}, r"heads = 'branched': .*d_ff \(100\).*n_heads \(8\)", {"d_ff": 104}),
+    ({"norm": "batchnorm", "share_layers": "all"}, r"norm = 'batchnorm': .*share_layers 'all'", {"norm": "rmsnorm"}),
+    (
+        {"norm": "batchnorm", "share_layers": "groups"},
+        r"norm = 'batchnorm': .*share_layers 'groups'",
+        {"share_layers": "none"},
+    ),
+    (
+        {"target_vocab_size": 29},
+        r"tie_embeddings = 'all': .*31 source and 29 target",
+        {"tie_embeddings": "target"},
+    ),
+    (
+        {"share_encoder_decoder": True, "n_encoder_layers": 2},
+        r"share_encoder_decoder = True: .*there are 2 and 6",
+        {"n_decoder_layers": 2},
+    ),
+    (
+        {"share_encoder_decoder": True, "heads": "branched"},
+        r"share_encoder_decoder = True: with branched heads .*use heads 'joined'",
+        {"heads": "joined"},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "remedy"), CONFLICTS, ids=[words.split(":")[0] for _, words, _ in CONFLICTS]
+)
+def test_what_cannot_go_together_is_refused(settings: dict[str, Any], words: str, remedy: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=rf"^model\.{words}"):
+        config(**settings)
+    config(**{**settings, **remedy})
+
+
+def test_sizes_of_a_head_may_be_given() -> None:
     assert config(d_model=17, d_key=3, d_value=5).key_size == 3
-
-
-def test_rotary_needs_even_keys() -> None:
-    with pytest.raises(ConfigError, match=r"^model\.positions = 'rotary': .*d_key \(3\) must be even"):
-        config(positions="rotary", d_key=3)
-
-
-def test_sharing_all_embeddings_needs_one_vocabulary() -> None:
-    with pytest.raises(ConfigError, match=r"^model\.tie_embeddings = 'all': .*31 source and 29 target"):
-        config(target_vocab_size=29)
+    assert config(d_model=17, d_key=3, d_value=5).value_size == 5
+    assert config().key_size == config().value_size == 64
 
 
 @pytest.mark.parametrize(
     ("key", "value", "rule"),
-    [("n_heads", 0, "at least 1"), ("d_key", 0, "at least 1"), ("residual_dropout", 1.0, "less than 1")],
+    [
+        ("n_heads", 0, "at least 1"),
+        ("d_key", 0, "at least 1"),
+        ("n_key_heads", 0, "at least 1"),
+        ("value_rank", 0, "at least 1"),
+        ("window", 0, "at least 1"),
+        ("chunk", 0, "at least 1"),
+        ("left_chunks", -1, "at least 0"),
+        ("max_distance", 0, "at least 1"),
+        ("n_buckets", 2, "an even number of at least 4"),
+        ("n_buckets", 7, "an even number of at least 4"),
+        ("layers_per_group", 0, "at least 1"),
+        ("layer_drop", 1.0, "less than 1"),
+        ("residual_dropout", 1.0, "less than 1"),
+    ],
 )
 def test_impossible_sizes(key: str, value: float, rule: str) -> None:
     with pytest.raises(ConfigError, match=rf"^model\.{key} = {value}: .*{rule}"):

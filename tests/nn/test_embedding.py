@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from attendo.nn.embedding import Embedding, OutputProjection
-from attendo.nn.positions import LearnedPositions
+from attendo.nn.positions import ComplexPositions, LearnedPositions
 
 B, T, D, V = 2, 3, 5, 11
 
@@ -16,6 +16,16 @@ def test_embedding_is_scaled_before_positions_are_added() -> None:
     ids = torch.randint(V, (B, T))
     embedding = Embedding(weight=weight, positions=positions, dropout=0.0)
     expected = weight[ids] * math.sqrt(D) + positions.weight[4 : 4 + T]
+    torch.testing.assert_close(embedding(ids, offset=4), expected)
+
+
+def test_positions_are_told_the_ids_and_the_offset() -> None:
+    torch.manual_seed(5)
+    weight, positions = nn.Parameter(torch.randn(V, 6)), ComplexPositions(vocab_size=V, d_model=6)
+    nn.init.normal_(positions.weight)
+    ids = torch.randint(V, (B, T))
+    embedding = Embedding(weight=weight, positions=positions, dropout=0.0)
+    expected = positions(weight[ids] * math.sqrt(6), ids, offset=4)
     torch.testing.assert_close(embedding(ids, offset=4), expected)
 
 

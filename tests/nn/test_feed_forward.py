@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 import torch
@@ -18,6 +19,14 @@ def silu(x: Tensor) -> Tensor:
     return x / (1 + torch.exp(-x))
 
 
+def relu(x: Tensor) -> Tensor:
+    return x * (x > 0)
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    return x * x * (x > 0)
+
+
 def randomised(name: ActivationName) -> tuple[nn.Module, dict[str, Tensor]]:
     torch.manual_seed(1)
     module = build_feed_forward(name, d_model=D, d_ff=F, dropout=0.0)
@@ -26,7 +35,9 @@ def randomised(name: ActivationName) -> tuple[nn.Module, dict[str, Tensor]]:
     return module, weights
 
 
-@pytest.mark.parametrize(("name", "activation"), [("relu", lambda x: x.clamp(min=0)), ("gelu", gelu), ("silu", silu)])
+@pytest.mark.parametrize(
+    ("name", "activation"), [("relu", relu), ("gelu", gelu), ("silu", silu), ("relu2", squared_relu)]
+)
 def test_feed_forward_is_its_formula(name: ActivationName, activation: Callable[[Tensor], Tensor]) -> None:
     module, w = randomised(name)
     x = torch.randn(B, T, D)
@@ -41,7 +52,7 @@ def test_swiglu_is_its_formula() -> None:
     torch.testing.assert_close(module(x), inner @ w["outer.weight"].T + w["outer.bias"], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "silu", "swiglu"])
+@pytest.mark.parametrize("name", get_args(ActivationName))
 def test_dropout_stands_between_activation_and_outer_layer(name: ActivationName) -> None:
     torch.manual_seed(2)
     module = build_feed_forward(name, d_model=D, d_ff=F, dropout=0.5)

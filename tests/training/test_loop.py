@@ -13,7 +13,9 @@ from attendo.data.loader import Position
 from attendo.errors import TrainingError
 from attendo.models.transformer import Transformer, TransformerConfig, build
 from attendo.training import loop
+from attendo.training.ema import MovingAverage
 from attendo.training.loop import Outcome, Validation
+from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
 from attendo.training.schedule import Schedule
 from attendo.training.settings import TrainingConfig
@@ -66,6 +68,9 @@ class Recorder:
         assert not model.training
         return Validation(score=next(self.scores, 0.0), facts={"found": True})
 
+    def save(self, progress: Progress) -> None:
+        self.saved.append(progress)
+
     def should_stop(self) -> bool:
         self.asked += 1
         return self.stop_at is not None and self.asked > self.stop_at
@@ -79,12 +84,15 @@ class Recorder:
         progress: Progress | None = None,
         schedule: Schedule = lambda _: 0.01,
         optimizer: torch.optim.Optimizer | None = None,
+        loss: Callable[[Transformer, Batch], Tensor] | None = None,
+        average: MovingAverage | None = None,
         **settings: Any,
     ) -> Outcome:
         never: dict[str, Any] = {"validate_every": 1000, "checkpoint_every": 1000, "log_every": 1000}
         config = TrainingConfig(**(never | settings))
         return loop.train(
             model,
+            loss or build_loss(config),
             optimizer or build_optimizer(model, config),
             schedule,
             batches,
@@ -92,8 +100,9 @@ class Recorder:
             steps=steps,
             progress=progress or Progress(),
             device=torch.device("cpu"),
+            average=average,
             validate=self.validate,
-            save=self.saved.append,
+            save=self.save,
             log=self.logged.append,
             should_stop=self.should_stop,
         )
@@ -222,6 +231,50 @@ def test_the_model_is_in_training_mode_after_validation() -> None:
     assert model.training
 
 
+# --- the moving average of the weights -------------------------------------------------------------------------------
+
+
+class Watcher(Recorder):
+    """Keeps the weights that each validation and each checkpoint found in the model."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+        self.validated: list[dict[str, Tensor]] = []
+        self.trained: list[dict[str, Tensor]] = []
+
+    def validate(self, model: Transformer) -> Validation:
+        self.validated.append({name: tensor.clone() for name, tensor in weights_of(model).items()})
+        return super().validate(model)
+
+    def save(self, progress: Progress) -> None:
+        self.trained.append({name: tensor.clone() for name, tensor in weights_of(self.model).items()})
+        super().save(progress)
+
+
+def test_the_average_is_validated_and_training_goes_on_without_it() -> None:
+    plain, model = small_model(), small_model()
+    alone, averaging = Watcher(plain), Watcher(model)
+    start = {name: tensor.clone() for name, tensor in weights_of(model).items()}
+    alone.train(plain, endless((0, 1), (2,)), steps=5, validate_every=1)
+    averaging.train(
+        model,
+        endless((0, 1), (2,)),
+        steps=5,
+        validate_every=1,
+        average=MovingAverage(weights_of(model), 0.3),
+    )
+    expected = start
+    for t, (trained, found) in enumerate(zip(alone.trained, averaging.validated, strict=True), start=1):
+        decay = min(0.3, (1 + t) / (10 + t))
+        expected = {name: decay * expected[name] + (1 - decay) * trained[name] for name in expected}
+        assert_same(expected, found, within=1e-6)
+        assert not torch.equal(found["encoder.embedding.weight"], trained["encoder.embedding.weight"])
+    for one, other in zip(alone.trained, averaging.trained, strict=True):
+        assert_same(one, other, within=0.0)
+    assert_same(alone.trained[-1], weights_of(model), within=0.0)
+
+
 # --- stopping -------------------------------------------------------------------------------------------------------
 
 
@@ -277,39 +330,38 @@ def test_what_is_finished_stays_finished_when_resumed() -> None:
 # --- losses that cannot be trusted ----------------------------------------------------------------------------------
 
 
-def with_losses(monkeypatch: pytest.MonkeyPatch, losses: Sequence[float]) -> None:
+def prepared(losses: Sequence[float]) -> Callable[[Transformer, Batch], Tensor]:
     """Each step's loss is what is given here."""
     given = iter(losses)
 
-    def batch_loss(model: Transformer, batch: Batch, _: float) -> Tensor:
+    def loss(model: Transformer, batch: Batch) -> Tensor:
         value = next(given) * float(batch.target_lengths_B.sum())
         return sum((0 * p.sum() for p in model.parameters()), start=torch.tensor(value))
 
-    monkeypatch.setattr(loop, "batch_loss", batch_loss)
+    return loss
 
 
 @pytest.mark.parametrize(("loss", "word"), [(float("nan"), "nan"), (float("inf"), "inf")])
-def test_a_loss_that_is_not_a_number_stops(monkeypatch: pytest.MonkeyPatch, loss: float, word: str) -> None:
-    with_losses(monkeypatch, [3.0, 2.9, loss])
+def test_a_loss_that_is_not_a_number_stops(loss: float, word: str) -> None:
     recorder = Recorder()
     model = small_model()
     with pytest.raises(TrainingError, match=f"the loss became {word} at step 3"):
-        recorder.train(model, endless((0,)), steps=9, checkpoint_every=1)
+        recorder.train(model, endless((0,)), steps=9, checkpoint_every=1, loss=prepared([3.0, 2.9, loss]))
     assert [progress.step for progress in recorder.saved] == [1, 2]
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
-def test_a_loss_that_diverges_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_losses(monkeypatch, [4.0, 3.0, 2.0] + [30.0] * 100)
+def test_a_loss_that_diverges_stops() -> None:
+    loss = prepared([4.0, 3.0, 2.0] + [30.0] * 100)
     with pytest.raises(
         TrainingError, match=r"diverges: its running mean is \d+\.\d\d at step \d, and was 3\.\d\d before"
     ):
-        Recorder().train(small_model(), endless((0,)), steps=100)
+        Recorder().train(small_model(), endless((0,)), steps=100, loss=loss)
 
 
-def test_a_bad_batch_is_no_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_losses(monkeypatch, [4.0, 3.0, 60.0] + [3.0] * 7)
-    assert Recorder().train(small_model(), endless((0,)), steps=10).reason == "finished"
+def test_a_bad_batch_is_no_divergence() -> None:
+    loss = prepared([4.0, 3.0, 60.0] + [3.0] * 7)
+    assert Recorder().train(small_model(), endless((0,)), steps=10, loss=loss).reason == "finished"
 
 
 def test_weights_that_are_not_numbers_are_never_saved() -> None:
@@ -326,9 +378,8 @@ def test_weights_that_are_not_numbers_are_never_saved() -> None:
     assert [progress.step for progress in recorder.saved] == [1]
 
 
-def test_the_running_mean_is_part_of_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_losses(monkeypatch, [4.0, 2.0])
+def test_the_running_mean_is_part_of_the_progress() -> None:
     recorder = Recorder()
-    recorder.train(small_model(), endless((0,)), steps=2, checkpoint_every=1)
+    recorder.train(small_model(), endless((0,)), steps=2, checkpoint_every=1, loss=prepared([4.0, 2.0]))
     assert [p.loss_mean for p in recorder.saved] == [pytest.approx(4.0), pytest.approx(0.98 * 4 + 0.02 * 2)]
     assert dataclasses.replace(recorder.saved[0]).best_loss_mean == pytest.approx(4.0)

@@ -7,7 +7,8 @@ from torch.nn import functional
 
 from attendo.data.batch import Batch, make_batch
 from attendo.models.transformer import Transformer, TransformerConfig, build
-from attendo.training.loss import batch_loss, label_smoothed_cross_entropy
+from attendo.training.loss import batch_loss, build_loss, label_smoothed_cross_entropy
+from attendo.training.settings import TrainingConfig
 
 N, V = 11, 17
 SMOOTHINGS = (0.0, 0.1, 0.37)
@@ -114,3 +115,11 @@ def test_every_target_and_its_eos_counts() -> None:
     )
     assert batch.target_lengths_B.tolist() == [3, 2]
     assert batch_loss(model, batch, 0.0).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_loss_of_a_run_smooths_as_its_settings_say() -> None:
+    model = small_model()
+    batch = make_batch([[5, 6, 7], [8, 9]], [[13, 14], [15]])
+    for smoothing in (0.0, 0.3):
+        loss = build_loss(TrainingConfig(label_smoothing=smoothing))
+        assert loss(model, batch).item() == batch_loss(model, batch, smoothing).item()

@@ -97,6 +97,26 @@ def test_state_by_name_and_back() -> None:
     assert restored["matrix:exp_avg"].count_nonzero() == 15
 
 
+def test_state_of_shared_modules_is_there_once() -> None:
+    def shared() -> nn.ModuleList:
+        line = Line()
+        return nn.ModuleList([line, Line(), line])
+
+    model = shared()
+    optimizer = build_optimizer(model, TrainingConfig())
+    for n, parameter in enumerate(model.parameters()):
+        parameter.grad = torch.full_like(parameter, 0.5 + n)
+    optimizer.step()
+    tensors = optimizer_tensors(model, optimizer)
+    assert {key.partition(":")[0] for key in tensors} == {"0.matrix", "0.vector", "1.matrix", "1.vector"}
+
+    another = shared()
+    fresh = build_optimizer(another, TrainingConfig())
+    restore_optimizer(another, fresh, tensors)
+    restored = optimizer_tensors(another, fresh)
+    assert {key: value.tolist() for key, value in restored.items()} == {k: v.tolist() for k, v in tensors.items()}
+
+
 def test_state_of_another_model_is_refused() -> None:
     model = Line()
     with pytest.raises(BundleError, match="no parameter other"):

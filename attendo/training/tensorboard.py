@@ -1,0 +1,68 @@
+"""The log of a run as curves for TensorBoard, which is an extra: only who asks for it needs the package."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attendo.errors import ConfigError
+from attendo.storage import storage_errors
+
+CURVES = {
+    "progress": {
+        "loss": "training/loss",
+        "lr": "training/learning_rate",
+        "tokens_per_second": "training/tokens_per_second",
+    },
+    "validation": {"bleu": "validation/bleu", "loss": "validation/loss", "perplexity": "validation/perplexity"},
+}
+
+
+def require_tensorboard() -> None:
+    """An error where the package is not installed, before a run has done any work."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"training.tensorboard = True: TensorBoard cannot be imported ({error}). Install it with "
+            "pip install 'attendo[tensorboard]', or leave out --tensorboard."
+        ) from None
+
+
+@contextlib.contextmanager
+def tensorboard_log(folder: Path, after: int) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A function that writes an entry of the log as event files in `folder`, each at its step.
+
+    What an earlier part of the run wrote there about steps later than `after` is void: they happen again.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    with storage_errors(folder):
+        writer = SummaryWriter(str(folder), purge_step=after + 1)
+
+    def log(entry: Mapping[str, Any]) -> None:
+        if entry["event"] not in CURVES:
+            return
+        with storage_errors(folder):
+            for key, curve in CURVES[entry["event"]].items():
+                writer.add_scalar(curve, entry[key], entry["step"])
+            if entry["event"] == "validation":
+                writer.add_text("validation/samples", _as_text(entry["samples"]), entry["step"])
+            writer.flush()  # to be seen now, and not lost when the run is killed
+
+    try:
+        yield log
+    finally:
+        with storage_errors(folder):
+            writer.close()
+
+
+def _as_text(samples: Sequence[Mapping[str, Any]]) -> str:
+    """Indented by four spaces, which is how Markdown leaves a text as it is."""
+    shown = [
+        f"    source       {sample['source']}\n"
+        f"    reference    {sample['reference']}\n"
+        f"    translation  {sample['translation']}   [BLEU {sample['bleu']:.0f}]"
+        for sample in samples
+    ]
+    return "\n    \n".join(shown)
