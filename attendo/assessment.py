@@ -20,12 +20,19 @@ class Assessment:
     translations: tuple[str, ...]
     scores: Scores
     perplexity: float
-    beam: int
+    options: SearchOptions
     literature: Score | None = None
     comparison: Comparison | None = None
 
+    @property
+    def beam(self) -> int | None:
+        """How many prefixes the search kept; sampling keeps none."""
+        return None if self.options.sample else self.options.beam
+
     def to_json(self) -> dict[str, Any]:
-        found = {**self.scores.to_json(), "perplexity": self.perplexity, "beam": self.beam}
+        """The numbers, and how the translations were looked for: the beam, and every option that was changed."""
+        search = self.options.in_use() | {"beam": self.beam}
+        found = {**self.scores.to_json(), "perplexity": self.perplexity, **search}
         if self.literature is not None:
             found["literature"] = self.literature.to_json()
         if self.comparison is not None:
@@ -89,7 +96,7 @@ def assess(
         perplexity=perplexity(
             translator.score(sources, references, batch_size=batch_size, batch_tokens=batch_tokens, reporter=reporter)
         ),
-        beam=options.beam,
+        options=options,
         literature=literature_bleu(
             ours, references_tokenised=tokenised_references, references=references, language=language or "en"
         )

@@ -9,7 +9,7 @@ from attendo.bundle import Bundle, open_bundle
 from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines.engine import BATCH_TOKENS, Engine
 from attendo.engines.torch_engine import TorchEngine
-from attendo.errors import ConfigError, DataError
+from attendo.errors import BundleError, ConfigError, DataError
 from attendo.machine import DeviceName, ready
 from attendo.reporting import Reporter
 from attendo.text.corpus import trim
@@ -31,7 +31,10 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """What became of one line: the candidates, best first, and in how many parts it was translated."""
+    """What became of one line, and in how many parts it was translated.
+
+    The candidates are best first; those that were sampled are in the order in which they were drawn.
+    """
 
     source: str
     candidates: tuple[Candidate, ...]
@@ -78,12 +81,24 @@ class Translator:
         self.languages = languages
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto") -> "Translator":
+    def from_bundle(cls, bundle: Bundle, *others: Bundle, device: DeviceName = "auto") -> "Translator":
+        """A bundle put to work, or an ensemble of several that share their tokenizers and languages."""
+        for other in others:
+            if other.tokenizers.files() != bundle.tokenizers.files():
+                problem = "another tokenizer", "Give runs trained on the same files with the same tokenizer settings."
+            elif other.languages != bundle.languages and other.languages and bundle.languages:
+                problem = "other languages", "Give bundles that translate between the same two, in the same direction."
+            else:
+                continue
+            raise BundleError(
+                f"{other.path} has {problem[0]} than {bundle.path}, so they make no ensemble. {problem[1]}"
+            )
+        bundles = (bundle, *others)
         return cls(
-            TorchEngine(bundle.model(), ready(device)),
+            TorchEngine([one.model() for one in bundles], ready(device)),
             bundle.tokenizers,
-            max_length=bundle.config.data.max_length,
-            languages=bundle.languages,
+            max_length=min(one.config.data.max_length for one in bundles),
+            languages=next((one.languages for one in bundles if one.languages), None),
         )
 
     @property
@@ -99,9 +114,12 @@ class Translator:
         n_best: int | None = None,
         options: SearchOptions | None = None,
         max_length: int | None = None,
+        prefix: str = "",
     ) -> Translation:
         """One text; see `translate_many`."""
-        return self.translate_many([text], beam=beam, n_best=n_best, options=options, max_length=max_length)[0]
+        return self.translate_many(
+            [text], beam=beam, n_best=n_best, options=options, max_length=max_length, prefixes=[prefix]
+        )[0]
 
     def translate_many(
         self,
@@ -111,6 +129,7 @@ class Translator:
         n_best: int | None = None,
         options: SearchOptions | None = None,
         max_length: int | None = None,
+        prefixes: Sequence[str] | None = None,
         batch_size: int | None = None,
         batch_tokens: int = BATCH_TOKENS,
         reporter: Reporter | None = None,
@@ -118,9 +137,10 @@ class Translator:
         """The translations of many texts, in their order.
 
         `options` says everything about the search; `beam` and `n_best` are the two of it that are asked for most.
-        `max_length` limits a translation in pieces; without it the limit is the source's length and 50 more. A text
-        of nothing but white space becomes empty; white space at the ends is left out, as it is in training. A text
-        longer than the model was trained for is translated in parts.
+        `max_length` limits a translation in pieces; without it the limit is the source's length and 50 more, or the
+        prefix's if that is longer. `prefixes` are what each translation begins with; empty is nothing. A text of
+        nothing but white space becomes empty; white space at the ends is left out, as it is in training. A text
+        longer than the model was trained for is translated in parts, and the first of them has the prefix.
         """
         for name, value in (("max_length", max_length), ("batch_size", batch_size), ("batch_tokens", batch_tokens)):
             if value is not None and value < 1:
@@ -131,17 +151,29 @@ class Translator:
             raise ConfigError("beam and n_best are part of options: say them once, in SearchOptions(beam=…, n_best=…).")
         encode = self.tokenizers.source.encode_batch
         lines = [trim(text) for text in texts]
+        beginnings = self._encode_prefixes(prefixes, lines, max_length)
         parts: list[tuple[str, str]] = []
+        part_prefixes: list[list[int]] = []
         ranges = []
-        for line, ids in zip(lines, encode(lines), strict=True):
+        for line, ids, beginning in zip(lines, encode(lines), beginnings, strict=True):
             first = len(parts)
             if line.strip():
                 parts += [(line, "")] if len(ids) <= self.max_length else self._split(line)
+                part_prefixes += [beginning] + [[]] * (len(parts) - first - 1)
             ranges.append(range(first, len(parts)))
         sources = encode([part for part, _ in parts])
-        limits = [max_length or len(ids) + EXTRA_LENGTH for ids in sources]
+        limits = [
+            max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH
+            for ids, prefix in zip(sources, part_prefixes, strict=True)
+        ]
         found = self.engine.search(
-            sources, limits, options, batch_size=batch_size, batch_tokens=batch_tokens, reporter=reporter
+            sources,
+            limits,
+            options,
+            prefixes=part_prefixes if any(part_prefixes) else None,
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            reporter=reporter,
         )
         return [
             self._joined(line, [found[i] for i in rows], [parts[i][1] for i in rows], options)
@@ -168,6 +200,25 @@ class Translator:
             reporter=reporter,
         )
         return [PairScore(log_prob=math.fsum(row), n_pieces=len(row)) for row in log_probs]
+
+    def _encode_prefixes(
+        self, prefixes: Sequence[str] | None, lines: Sequence[str], max_length: int | None
+    ) -> list[list[int]]:
+        """The ids that the translation of each line begins with."""
+        if prefixes is None:
+            return [[] for _ in lines]
+        if len(prefixes) != len(lines):
+            raise DataError(f"there are {len(lines)} texts and {len(prefixes)} prefixes; an empty prefix is none.")
+        encoded = self.tokenizers.target.encode_batch([trim(prefix) for prefix in prefixes])
+        for prefix, ids in zip(prefixes, encoded, strict=True):
+            if one_line(prefix) != prefix:
+                raise DataError(f"the prefix {prefix!r} has line breaks, and a translation is one line. Remove them.")
+            if max_length is not None and len(ids) > max_length:
+                raise ConfigError(
+                    f"max_length = {max_length}: the prefix {prefix!r} alone has {len(ids)} pieces. Allow more, or "
+                    "shorten the prefix."
+                )
+        return encoded
 
     def _split(self, line: str) -> list[tuple[str, str]]:
         return split_long(line, limit=self.max_length, count=lambda part: len(self.tokenizers.source.encode(part)))
@@ -200,9 +251,12 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ")
 
 
-def load(path: str | Path, *, device: DeviceName = "auto") -> Translator:
-    """The translator in a bundle's folder."""
-    return Translator.from_bundle(open_bundle(path), device=device)
+def load(path: str | Path | Sequence[str | Path], *, device: DeviceName = "auto") -> Translator:
+    """The translator in a bundle's folder; of several folders, their ensemble."""
+    paths = [path] if isinstance(path, str | Path) else path
+    if not paths:
+        raise ConfigError("there is nothing to load: give the folder of a bundle, or several for an ensemble.")
+    return Translator.from_bundle(*(open_bundle(one) for one in paths), device=device)
 
 
 def perplexity(scores: Sequence[PairScore]) -> float:

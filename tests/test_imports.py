@@ -144,7 +144,7 @@ def test_nn_knows_no_configs(module):
 
 @pytest.mark.parametrize("module", modules_of("decoding"))
 def test_search_takes_a_step_function_never_a_model(module):
-    assert {place(name) for name in own_imports(module)} <= {"decoding", "errors", "text"}
+    assert {place(name) for name in own_imports(module)} <= {"decoding", "config", "errors", "text"}
 
 
 @pytest.mark.parametrize("module", SOURCES)

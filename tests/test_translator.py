@@ -1,12 +1,16 @@
+import dataclasses
 import math
 import random
 from typing import Any
 
 import pytest
+import torch
 
 from attendo.decoding.search import SearchOptions
-from attendo.errors import ConfigError, DataError
-from attendo.translator import EXTRA_LENGTH, Translator, one_line, perplexity
+from attendo.errors import BundleError, ConfigError, DataError
+from attendo.text.pair import TokenizerPair
+from attendo.text.tokenizer import Tokenizer
+from attendo.translator import EXTRA_LENGTH, Translator, load, one_line, perplexity
 from tests.numerals import ENGLISH, sentence_pairs
 
 
@@ -163,11 +167,26 @@ def test_impossible_numbers_are_refused(tiny, name):
         tiny.translate_many(["one."], **{name: 0})
 
 
-def the_batch_does_not_matter(tiny: Translator, sentences: list[str], sizes: list[int]) -> None:
-    alone = tiny.translate_many(sentences, batch_size=1)
+def prefix_for(sentence: str) -> str:
+    return ["", "drei", "Köln am", "eins zwei"][len(sentence) % 4]
+
+
+def the_batch_does_not_matter(
+    tiny: Translator,
+    sentences: list[str],
+    sizes: list[int],
+    options: SearchOptions | None = None,
+    *,
+    prefix: bool = False,
+) -> None:
+    def translated(some: list[str], size: int):
+        prefixes = [prefix_for(sentence) for sentence in some] if prefix else None
+        return tiny.translate_many(some, options=options, prefixes=prefixes, batch_size=size, batch_tokens=10**6)
+
+    alone = translated(sentences, 1)
     for size in sizes:
         order = random.Random(size).sample(range(len(sentences)), len(sentences))
-        together = tiny.translate_many([sentences[i] for i in order], batch_size=size, batch_tokens=10**6)
+        together = translated([sentences[i] for i in order], size)
         for i, found in zip(order, together, strict=True):
             assert found.text == alone[i].text, sentences[i]
             assert found.score == close(alone[i].score), sentences[i]
@@ -240,3 +259,163 @@ def test_the_beam_is_said_once(tiny):
 def test_half_a_surrogate_pair_is_refused(tiny):
     with pytest.raises(DataError, match="surrogate"):
         tiny.translate("one \ud800.")
+
+
+# --- sampling, diversity, repetition, prefixes ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(sample=True, temperature=1.5),
+        SearchOptions(sample=True, top_k=20, top_p=0.9),
+        SearchOptions(beam=6, n_best=3, diversity_groups=3),
+        SearchOptions(beam=3, no_repeat_ngram=2),
+    ],
+    ids=["hot", "nucleus", "diverse", "no repeats"],
+)
+def test_the_batch_does_not_matter_however_it_is_searched(tiny, options, prefix):
+    the_batch_does_not_matter(tiny, mixed_sentences(40), [2, 7], options, prefix=prefix)
+
+
+def test_samples_are_draws_in_order_and_can_be_repeated(tiny):
+    hot = SearchOptions(sample=True, n_best=7, temperature=2.0)
+    found = tiny.translate("two red seven.", options=hot)
+    assert len(found.candidates) == 7
+    assert len({one.text for one in found.candidates}) > 3
+    again = tiny.translate_many(["one.", "two red seven."], options=hot)[1]
+    assert [one.text for one in again.candidates] == [one.text for one in found.candidates]
+    first = tiny.translate("two red seven.", options=dataclasses.replace(hot, n_best=1))
+    assert first.text == found.text
+    other = tiny.translate("two red seven.", options=dataclasses.replace(hot, seed=2))
+    assert [one.text for one in other.candidates] != [one.text for one in found.candidates]
+
+
+def test_diverse_translations_begin_differently(tiny):
+    """A group for each translation, and no piece twice at the same place."""
+
+    def first_pieces(**more: Any) -> int:
+        found = tiny.translate("two red seven.", options=SearchOptions(beam=6, n_best=6, **more))
+        return len({tiny.tokenizers.target.encode(one.text)[0] for one in found.candidates})
+
+    assert first_pieces(diversity_groups=6, diversity=50.0) > first_pieces()
+
+
+def test_no_word_comes_twice(tiny):
+    source = "one one one one one one."
+    assert tiny.translate(source).text.split()[:2] == ["eins", "eins"]
+    once = tiny.translate(source, options=SearchOptions(no_repeat_ngram=1)).text
+    ids = tiny.tokenizers.target.encode(once)
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_translation_begins_with_its_prefix(tiny):
+    found = tiny.translate_many(
+        ["one two.", "three four.", "", "five."], prefixes=["acht", "", "neun", " zwei zwei zwei "], n_best=3
+    )
+    assert all(one.text.startswith("acht") for one in found[0].candidates)
+    assert found[1].text == "drei vier."
+    assert found[2].text == "", "a line of nothing stays nothing"
+    assert all(one.text.startswith("zwei zwei zwei") for one in found[3].candidates)
+    alone = tiny.translate("one two.", prefix="acht", n_best=3)
+    assert [one.text for one in found[0].candidates] == [one.text for one in alone.candidates]
+    assert [one.log_prob for one in found[0].candidates] == close([one.log_prob for one in alone.candidates])
+    right = tiny.translate("one two.", prefix="eins")
+    plain = tiny.translate("one two.")
+    assert (right.text, right.log_prob) == (plain.text, close(plain.log_prob)), "what it would have said anyway"
+
+
+@pytest.mark.parametrize("options", [SearchOptions(beam=1), SearchOptions(beam=6, diversity_groups=3), None])
+def test_a_prefixs_log_probability_counts(tiny, options):
+    found = tiny.translate("one two.", options=options, prefix="acht")
+    assert found.text.startswith("acht")
+    assert found.log_prob == close(tiny.score(["one two."], [found.text])[0].log_prob)
+
+
+def test_the_first_part_of_a_long_text_has_the_prefix(tiny):
+    text = " ".join(["one two three four five six seven eight."] * 9)
+    plain, found = tiny.translate(text), tiny.translate(text, prefix="neun neun neun")
+    assert found.parts == plain.parts > 1
+    assert found.text.startswith("neun neun neun")
+    assert found.text.count("neun neun") == 1
+    assert found.text.endswith(plain.text[-20:])
+
+
+def test_a_prefix_raises_the_limit_but_not_one_that_was_given(tiny, monkeypatch):
+    prefix = " ".join(["eins"] * 90)
+    n_pieces = len(tiny.tokenizers.target.encode(prefix))
+    assert n_pieces > len(tiny.tokenizers.source.encode("one.")) + EXTRA_LENGTH
+    limits: list[int] = []
+    search = tiny.engine.search
+
+    def record(sources, given, *arguments, **options):
+        limits.extend(given)
+        return search(sources, given, *arguments, **options)
+
+    monkeypatch.setattr(tiny.engine, "search", record)
+    assert tiny.translate("one.", prefix=prefix).text.startswith(prefix)
+    assert limits == [n_pieces + EXTRA_LENGTH]
+    exact = tiny.translate("one.", prefix=prefix, max_length=n_pieces)
+    assert (exact.text, exact.candidates[0].finished) == (prefix, False)
+    with pytest.raises(ConfigError, match=f"max_length = {n_pieces - 1}: the prefix .* alone has {n_pieces} pieces"):
+        tiny.translate("one.", prefix=prefix, max_length=n_pieces - 1)
+
+
+def test_prefixes_that_cannot_be_used(tiny):
+    with pytest.raises(DataError, match="2 texts and 1 prefixes"):
+        tiny.translate_many(["one.", "two."], prefixes=["eins"])
+    with pytest.raises(DataError, match="line breaks"):
+        tiny.translate("one.", prefix="eins\nzwei")
+
+
+# --- ensembles --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def noisy(trained, tmp_path):
+    """The trained bundle with other weights: a second opinion."""
+    generator = torch.Generator().manual_seed(3)
+    weights = {
+        name: tensor + 0.05 * torch.randn(tensor.shape, generator=generator)
+        for name, tensor in trained.bundle.weights().items()
+    }
+    return trained.bundle.copy(tmp_path / "noisy", weights).path
+
+
+def test_an_ensemble_is_loaded_from_several_folders(trained, tiny, noisy):
+    both = load([trained.path, str(noisy)], device="cpu")
+    one, other = tiny, load(noisy, device="cpu")
+    sources, targets = zip(*sentence_pairs(20, seed=43), strict=True)
+    scores = [by.score(sources, targets) for by in (both, one, other)]
+    for ours, *theirs in zip(*scores, strict=True):
+        assert min(score.log_prob for score in theirs) < ours.log_prob
+    found = both.translate("two red seven.")
+    assert found.log_prob == close(both.score(["two red seven."], [found.text])[0].log_prob)
+    assert load([trained.path], device="cpu").translate_many(sources) == tiny.translate_many(sources)
+    the_batch_does_not_matter(both, mixed_sentences(40), [2, 7])
+
+
+def changed(bundle, path, *, tokenizers=None, **data):
+    """A copy whose settings of the data, or tokenizers, are others."""
+    config = dataclasses.replace(bundle.config, data=dataclasses.replace(bundle.config.data, **data))
+    like = dataclasses.replace(bundle, config=config, tokenizers=tokenizers or bundle.tokenizers)
+    return like.copy(path, bundle.weights()).path
+
+
+def test_an_ensemble_is_cut_at_the_shortest_length(trained, tmp_path):
+    short = changed(trained.bundle, tmp_path / "short", max_length=31)
+    assert load([trained.path, short], device="cpu").max_length == 31
+
+
+def test_what_makes_no_ensemble(trained, tmp_path):
+    both = trained.bundle.tokenizers
+    swapped = TokenizerPair(Tokenizer.from_json(both.source.to_json()), Tokenizer.from_json(both.target.to_json()))
+    strange = changed(trained.bundle, tmp_path / "strange", tokenizers=swapped)
+    with pytest.raises(BundleError, match=f"{strange} has another tokenizer than {trained.path}"):
+        load([trained.path, strange])
+    backwards = changed(trained.bundle, tmp_path / "backwards", languages=("de", "en"))
+    with pytest.raises(BundleError, match=f"{backwards} has other languages than {trained.path}"):
+        load([trained.path, backwards])
+    with pytest.raises(ConfigError, match="nothing to load"):
+        load([])

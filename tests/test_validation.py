@@ -42,7 +42,7 @@ def translator() -> Translator:
 
 def model_of(translator: Translator) -> Transformer:
     assert isinstance(translator.engine, TorchEngine)
-    return translator.engine.model
+    return translator.engine.models[0]
 
 
 def with_translations(monkeypatch: pytest.MonkeyPatch, translator: Translator, texts: Sequence[str]) -> list[int]:

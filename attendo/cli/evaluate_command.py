@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from attendo.cli.options import BUNDLE, common, given, paired, parse_columns, reporting, searching
+from attendo.cli.options import BUNDLE, ENSEMBLE, common, given, paired, parse_columns, reporting, searching
 from attendo.cli.results import output
 from attendo.errors import ConfigError
 
@@ -15,6 +15,7 @@ from attendo.errors import ConfigError
 @BUNDLE
 @click.argument("source", type=click.Path())
 @click.argument("target", type=click.Path(), required=False)
+@ENSEMBLE
 @click.option("--against", type=click.Path(), help="Another bundle: is the difference real?")
 @click.option("--literature", is_flag=True, help="Also Multi30K's metric: lowercased, normalised, Moses-tokenised.")
 @click.option("--literature-reference", type=click.Path(), help="The data set's own lc.norm.tok reference for it.")
@@ -26,17 +27,14 @@ def command(
     bundle: str,
     source: str,
     target: str | None,
+    ensemble: tuple[str, ...],
     against: str | None,
     literature: bool,
     literature_reference: str | None,
     output_path: str | None,
     columns: str | None,
     reverse: bool,
-    beam: int,
-    n_best: int,
-    length_penalty: Any,
-    alpha: float,
-    stopping: Any,
+    search: dict[str, Any],
     max_length: int | None,
     batch_size: int | None,
     batch_tokens: int | None,
@@ -55,13 +53,13 @@ def command(
     from attendo.text.corpus import CorpusFiles, read_lines, read_pairs
     from attendo.translator import load
 
-    options = SearchOptions(beam=beam, n_best=n_best, length_penalty=length_penalty, alpha=alpha, stopping=stopping)
+    options = SearchOptions(**search, **given(seed=seed))
     if output_path and not Path(output_path).parent.is_dir():
         raise ConfigError(f"--output {output_path}: there is no folder {Path(output_path).parent}. Create it first.")
     files = CorpusFiles(source=source, target=target, reverse=reverse, **given(columns=parse_columns(columns)))
     pairs = list(read_pairs(files))
     tokenised = list(read_lines(literature_reference)) if literature_reference else None
-    translator = load(bundle, device=device)
+    translator = load([bundle, *ensemble], device=device)
     other = load(against, device=device) if against else None
     with reporting(quiet) as reporter:
         found = assess(
@@ -74,7 +72,7 @@ def command(
             literature=literature,
             tokenised_references=tokenised,
             against=other,
-            names=(bundle, str(against)),
+            names=(" + ".join([bundle, *ensemble]), str(against)),
             reporter=reporter,
             **given(batch_tokens=batch_tokens, seed=seed),
         )

@@ -1,8 +1,9 @@
 """Options that several commands share."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -13,6 +14,12 @@ from attendo.reporting import Reporter, Silent
 F = TypeVar("F", bound=Callable[..., Any])
 
 BUNDLE = click.argument("bundle", type=click.Path())
+ENSEMBLE = click.option(
+    "--ensemble",
+    multiple=True,
+    type=click.Path(),
+    help="Another bundle of the same tokenizer, to decide together; may be repeated.",
+)
 
 
 def common(*used: str) -> Callable[[F], F]:
@@ -35,29 +42,56 @@ def common(*used: str) -> Callable[[F], F]:
 
 
 def searching(command: F) -> F:
-    """How translations are looked for."""
+    """How translations are looked for; what `SearchOptions` takes is handed over together, as `search`."""
+    options: dict[str, dict[str, Any]] = {
+        "--beam": {
+            "type": click.IntRange(min=1),
+            "default": 5,
+            "show_default": True,
+            "help": "Prefixes kept; 1 is greedy.",
+        },
+        "--n-best": {
+            "type": click.IntRange(min=1),
+            "default": 1,
+            "show_default": True,
+            "help": "Translations a line.",
+        },
+        "--length-penalty": {
+            "type": click.Choice(["gnmt", "average", "none"]),
+            "default": "gnmt",
+            "show_default": True,
+            "help": "How lengths are made comparable.",
+        },
+        "--alpha": {"type": float, "default": 0.6, "show_default": True, "help": "Strength of the gnmt penalty."},
+        "--stopping": {
+            "type": click.Choice(["exact", "first"]),
+            "default": "exact",
+            "show_default": True,
+            "help": "When to end.",
+        },
+        "--no-repeat-ngram": {"type": int, "metavar": "N", "help": "No run of N pieces comes twice. [off]"},
+        "--diversity-groups": {"type": int, "metavar": "N", "help": "Groups of the beam that avoid each other. [1]"},
+        "--diversity": {"type": float, "help": "How much they do, in log probability. [0.5]"},
+        "--sample": {"is_flag": True, "help": "Draw pieces by their probability; see --seed."},
+        "--temperature": {"type": float, "help": "Of sampling: below 1 the likely becomes likelier. [1]"},
+        "--top-k": {"type": int, "metavar": "N", "help": "Sample from the N likeliest pieces. [all]"},
+        "--top-p": {"type": float, "help": "Sample from the likeliest pieces that together have this share. [all]"},
+    }
+    names = [flag.removeprefix("--").replace("-", "_") for flag in options]
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> Any:
+        return command(search=given(**{name: values.pop(name) for name in names}), **values)
+
+    decorated: Any = wrapped
     for option in (
         click.option("--batch-tokens", type=click.IntRange(min=1), default=None, help="Source pieces in a batch."),
         click.option("--batch-size", type=click.IntRange(min=1), default=None, help="Sentences in a batch."),
         click.option("--max-length", type=click.IntRange(min=1), help="Longest translation, in pieces. [source + 50]"),
-        click.option(
-            "--stopping", type=click.Choice(["exact", "first"]), default="exact", show_default=True, help="When to end."
-        ),
-        click.option("--alpha", type=float, default=0.6, show_default=True, help="Strength of the gnmt penalty."),
-        click.option(
-            "--length-penalty",
-            type=click.Choice(["gnmt", "average", "none"]),
-            default="gnmt",
-            show_default=True,
-            help="How lengths are made comparable.",
-        ),
-        click.option("--n-best", type=click.IntRange(min=1), default=1, show_default=True, help="Translations a line."),
-        click.option(
-            "--beam", type=click.IntRange(min=1), default=5, show_default=True, help="Prefixes kept; 1 is greedy."
-        ),
+        *(click.option(flag, **attributes) for flag, attributes in reversed(options.items())),
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return cast(F, decorated)
 
 
 def paired(command: F) -> F:

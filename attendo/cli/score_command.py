@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from attendo.cli.options import BUNDLE, common, given, paired, parse_columns, reporting
+from attendo.cli.options import BUNDLE, ENSEMBLE, common, given, paired, parse_columns, reporting
 from attendo.cli.results import output
 
 
@@ -13,6 +13,7 @@ from attendo.cli.results import output
 @BUNDLE
 @click.argument("source", type=click.Path())
 @click.argument("target", type=click.Path(), required=False)
+@ENSEMBLE
 @click.option("--batch-size", type=click.IntRange(min=1), default=None, help="Sentences in a batch.")
 @paired
 @common("device", "quiet", "as_json")
@@ -20,6 +21,7 @@ def command(
     bundle: str,
     source: str,
     target: str | None,
+    ensemble: tuple[str, ...],
     batch_size: int | None,
     columns: str | None,
     reverse: bool,
@@ -36,7 +38,7 @@ def command(
 
     files = CorpusFiles(source=source, target=target, reverse=reverse, **given(columns=parse_columns(columns)))
     pairs = list(read_pairs(files))
-    translator = load(bundle, device=device)
+    translator = load([bundle, *ensemble], device=device)
     with reporting(quiet) as reporter:
         scores = translator.score(
             [pair[0] for pair in pairs], [pair[1] for pair in pairs], batch_size=batch_size, reporter=reporter

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from attendo.cli.options import BUNDLE, common, given, reporting, searching
+from attendo.cli.options import BUNDLE, ENSEMBLE, common, given, reporting, searching
 from attendo.cli.results import output
 from attendo.errors import ConfigError
 
@@ -18,36 +18,38 @@ LINES_AT_ONCE = 10_000  # read, sorted and translated together; memory does not 
 
 @click.command(name="translate")
 @BUNDLE
+@ENSEMBLE
 @click.option("--text", help="One text to translate. [lines of standard input]")
+@click.option("--prefix", default="", help="What every translation begins with.")
 @searching
-@common("device", "quiet", "as_json")
+@common("seed", "device", "quiet", "as_json")
 def command(
     bundle: str,
+    ensemble: tuple[str, ...],
     text: str | None,
-    beam: int,
-    n_best: int,
-    length_penalty: Any,
-    alpha: float,
-    stopping: Any,
+    prefix: str,
+    search: dict[str, Any],
     max_length: int | None,
     batch_size: int | None,
     batch_tokens: int | None,
+    seed: int | None,
     device: Any,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Translate lines of text: one line out for each line in, in the same order.
 
-    With --n-best, each line gives its translations best first as `number TAB score TAB text`.
+    With --n-best, each line gives its translations best first as `number TAB score TAB text`; with --sample in the
+    order they were drawn.
     """
     from attendo.decoding.search import SearchOptions
     from attendo.text.corpus import decode_lines
     from attendo.translator import load
 
-    options = SearchOptions(beam=beam, n_best=n_best, length_penalty=length_penalty, alpha=alpha, stopping=stopping)
+    options = SearchOptions(**search, **given(seed=seed))
     if text is not None and "\n" in text:
         raise ConfigError("--text is one line, and this text has line breaks. Give several lines on standard input.")
-    translator = load(bundle, device=device)
+    translator = load([bundle, *ensemble], device=device)
     with reporting(quiet) as reporter:
         if text is None and sys.stdin.isatty():
             reporter.say(
@@ -62,6 +64,7 @@ def command(
                 chunk,
                 options=options,
                 max_length=max_length,
+                prefixes=[prefix] * len(chunk),
                 batch_size=batch_size,
                 reporter=reporter,
                 **given(batch_tokens=batch_tokens),
@@ -75,7 +78,7 @@ def command(
                 )
             if as_json:
                 output(json.dumps(dataclasses.asdict(translation) | _best(translation), ensure_ascii=False))
-            elif n_best > 1:
+            elif options.n_best > 1:
                 for candidate in translation.candidates:
                     output(f"{number}\t{candidate.score:.4f}\t{candidate.text}")
             else:

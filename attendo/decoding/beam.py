@@ -9,8 +9,18 @@ One step, for each sentence with W live prefixes of T ids:
 An EOS beyond the best W is pruned like any other candidate; one within them leaves its place to the next candidate.
 Equal candidates are ordered by prefix, then by id; of equal scores the hypothesis that ended first wins.
 
-Shapes: S all sentences, B those still going on, W live prefixes of a sentence (1 before the first step),
-N = B·W rows of the state, V vocabulary, K best ids of a prefix, C candidates of a sentence, R = n_best.
+A beam may be cut into G groups of W prefixes each (Vijayakumar et al. 2016, "Diverse Beam Search"). Each group is a
+beam search of its own, except that at each step the groups choose one after the other, and a candidate is ordered by
+
+    log_prob(prefix) + log p(v | prefix) - diversity · (how many live prefixes of the groups before end with v)
+
+The last term counts for this one choice: log probabilities and scores are the model's own. All groups of a sentence
+go on until the last of them is done. Then the groups' best hypotheses are taken, then their second best, and so on
+until there are n_best different ones, which are returned by their score.
+
+Shapes: S all sentences, B those still going on, G groups, W live prefixes of a group (1 before the first step),
+N = B·G·W rows of the state, V vocabulary, K best ids of a prefix, C candidates of a group, R hypotheses kept of a
+group: n_best, but no more than it may have live prefixes.
 """
 
 from collections.abc import Sequence
@@ -19,17 +29,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from attendo.decoding.constraints import Constraints
 from attendo.decoding.greedy import greedy
-from attendo.decoding.search import (
-    Hypothesis,
-    SearchOptions,
-    Select,
-    State,
-    Step,
-    check_arguments,
-    make_hypothesis,
-    permitted_log_probs,
-)
+from attendo.decoding.sampling import sample
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Select, State, Step, make_hypothesis
 
 ROOT = -1  # the parent of a first id
 
@@ -39,27 +42,47 @@ class Beams:
     """The live prefixes of the sentences still going on. All have the same number of ids."""
 
     sentence_B: Tensor  # int64: the sentence's place among all
-    log_prob_BW: Tensor  # float64, best first; -inf where there is no prefix
-    node_BW: Tensor  # int64: the prefix's last id in the tree
+    log_prob_BGW: Tensor  # float64, best first; -inf where there is no prefix
+    node_BGW: Tensor  # int64: the prefix's last id in the tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """What may become of a group's prefixes, the most eligible first."""
+
+    log_prob_BC: Tensor  # float64
+    token_log_prob_BC: Tensor  # float32, that of the last id
+    id_BC: Tensor  # int64, the last id
+    prefix_BC: Tensor  # int64: the place in the group of the prefix it goes on from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """The candidates of a group that go on; -inf where there are not so many."""
+
+    log_prob_BW: Tensor
+    id_BW: Tensor
+    node_BW: Tensor
+    prefix_BW: Tensor
 
 
 @dataclass(kw_only=True)
 class Ended:
-    """The best hypotheses of every sentence so far; `add` changes it in place."""
+    """The best hypotheses of every sentence and group so far; `add` changes it in place."""
 
-    score_SR: Tensor  # float64, best first; -inf where there is none
-    node_SR: Tensor  # int64: the hypothesis's EOS in the tree
-    count_S: Tensor  # int64: how many ended in all, kept here or not
+    score_SGR: Tensor  # float64, best first; -inf where there is none
+    node_SGR: Tensor  # int64: the hypothesis's EOS in the tree
+    count_SG: Tensor  # int64: how many ended in all, kept here or not
 
-    def add(self, sentence_B: Tensor, score_BW: Tensor, node_BW: Tensor) -> None:
+    def add(self, sentence_B: Tensor, group: int, score_BW: Tensor, node_BW: Tensor) -> None:
         """Let hypotheses compete for the places; a score of -inf is none. A stable sort favours the earlier."""
-        self.count_S[sentence_B] += (score_BW > -torch.inf).sum(dim=1)
-        scores = torch.cat([self.score_SR[sentence_B], score_BW], dim=1)
-        nodes = torch.cat([self.node_SR[sentence_B], node_BW], dim=1)
+        self.count_SG[sentence_B, group] += (score_BW > -torch.inf).sum(dim=1)
+        scores = torch.cat([self.score_SGR[sentence_B, group], score_BW], dim=1)
+        nodes = torch.cat([self.node_SGR[sentence_B, group], node_BW], dim=1)
         scores, order = scores.sort(dim=1, descending=True, stable=True)
-        n_best = self.score_SR.size(1)
-        self.score_SR[sentence_B] = scores[:, :n_best]
-        self.node_SR[sentence_B] = nodes.gather(1, order)[:, :n_best]
+        n_kept = self.score_SGR.size(2)
+        self.score_SGR[sentence_B, group] = scores[:, :n_kept]
+        self.node_SGR[sentence_B, group] = nodes.gather(1, order)[:, :n_kept]
 
 
 @dataclass
@@ -78,13 +101,20 @@ class Tree:
         self.token_log_probs += token_log_prob_BC.flatten().tolist()
         return torch.arange(start, len(self.ids)).view_as(parent_BC)
 
-    def hypothesis(self, node: int, *, limit: int, options: SearchOptions) -> Hypothesis:
-        """The path from the first id to the EOS `node`."""
+    def path(self, node: int) -> list[int]:
+        """The nodes from the first id to `node`."""
         path = []
         while node != ROOT:
             path.append(node)
             node = self.parents[node]
-        path.reverse()
+        return path[::-1]
+
+    def prefix(self, node: int) -> list[int]:
+        return [self.ids[i] for i in self.path(node)]
+
+    def hypothesis(self, node: int, *, limit: int, options: SearchOptions) -> Hypothesis:
+        """The path from the first id to the EOS `node`."""
+        path = self.path(node)
         return make_hypothesis(
             [self.ids[i] for i in path[:-1]],
             [self.token_log_probs[i] for i in path],
@@ -112,6 +142,34 @@ def best_ids(log_probs_NV: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, ids.gather(1, by_value)
 
 
+def best_candidates(log_probs_NV: Tensor, log_prob_BW: Tensor, *, keep: int, lost_BV: Tensor | None) -> Candidates:
+    """The best 2 · `keep` candidates of each sentence's prefixes, of which at most one in each prefix ends with EOS.
+
+    lost_BV: what an id loses in the order of the candidates, on the CPU; None is nothing.
+    """
+    n_sentences, n_prefixes = log_prob_BW.shape
+    order_NV = log_probs_NV
+    if lost_BV is not None:
+        order_NV = log_probs_NV - lost_BV.repeat_interleave(n_prefixes, dim=0).to(log_probs_NV.device)
+    # The best W + 1 ids of a prefix hold all it can contribute: W that go on, and an EOS if among the best W.
+    # Of all candidates 2W are enough, since each prefix has one EOS.
+    values_NK, ids_NK = best_ids(order_NV, min(keep + 1, log_probs_NV.size(1)))
+    n_ids = values_NK.size(1)
+    value_BC = (log_prob_BW.reshape(-1, 1) + values_NK).view(n_sentences, n_prefixes * n_ids)
+    value_BC, order_BC = value_BC.sort(dim=1, descending=True, stable=True)
+    value_BC, order_BC = value_BC[:, : 2 * keep], order_BC[:, : 2 * keep]
+    prefix_BC = order_BC // n_ids
+    if lost_BV is not None:
+        values_NK = log_probs_NV.gather(1, ids_NK.to(log_probs_NV.device)).cpu()
+    token_log_prob_BC = values_NK.reshape(n_sentences, -1).gather(1, order_BC)
+    return Candidates(
+        log_prob_BC=value_BC if lost_BV is None else log_prob_BW.gather(1, prefix_BC) + token_log_prob_BC,
+        token_log_prob_BC=token_log_prob_BC,
+        id_BC=ids_NK.reshape(n_sentences, -1).gather(1, order_BC),
+        prefix_BC=prefix_BC,
+    )
+
+
 def beam_search(
     step: Step[State],
     select: Select[State],
@@ -122,80 +180,121 @@ def beam_search(
     limits: Sequence[int],
     options: SearchOptions,
     forbidden: Sequence[int] = (),
+    prefixes: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence, best first, in the order of the state's rows.
 
     state: one row for each sentence. It is grown, reordered and shrunk by `select`; sentences that are done leave it.
-    limits: how many ids, without EOS, each sentence may have at most. A prefix that has them is ended by EOS, at
-        EOS's own log probability. The limit belongs to the sentence: no result depends on the rest of the batch.
-    forbidden: ids that are never chosen, such as padding and BOS. They keep their share of the probability.
+    limits, forbidden, prefixes: what may come next, see `Constraints`.
     """
-    check_arguments(eos, limits, forbidden)
-    limit_S = torch.tensor(limits, dtype=torch.int64)
+    constraints = Constraints(
+        eos=eos, limits=limits, forbidden=forbidden, prefixes=prefixes, no_repeat_ngram=options.no_repeat_ngram
+    )
+    n_groups = options.diversity_groups
+    width = options.beam // n_groups
+    n_kept = min(options.n_best, width)
     largest_penalty_S = torch.tensor([options.penalty(limit + 1) for limit in limits], dtype=torch.float64)
     beams = Beams(
         sentence_B=torch.arange(len(limits)),
-        log_prob_BW=torch.zeros(len(limits), 1, dtype=torch.float64),
-        node_BW=torch.full((len(limits), 1), ROOT),
+        log_prob_BGW=torch.zeros(len(limits), n_groups, 1, dtype=torch.float64),
+        node_BGW=torch.full((len(limits), n_groups, 1), ROOT),
     )
     ended = Ended(
-        score_SR=torch.full((len(limits), options.n_best), -torch.inf, dtype=torch.float64),
-        node_SR=torch.full((len(limits), options.n_best), ROOT),
-        count_S=torch.zeros(len(limits), dtype=torch.int64),
+        score_SGR=torch.full((len(limits), n_groups, n_kept), -torch.inf, dtype=torch.float64),
+        node_SGR=torch.full((len(limits), n_groups, n_kept), ROOT),
+        count_SG=torch.zeros(len(limits), n_groups, dtype=torch.int64),
     )
     tree = Tree()
-    ids_N = torch.full((len(limits),), bos)
+    if n_groups > 1 and limits:
+        state = select(state, torch.arange(len(limits)).repeat_interleave(n_groups))
+    ids_N = torch.full((len(limits) * n_groups,), bos)
     length = 0
     while len(beams.sentence_B):
         sentence_B = beams.sentence_B
-        n_sentences, n_prefixes = beams.log_prob_BW.shape
+        n_sentences, _, n_prefixes = beams.log_prob_BGW.shape
         logits_NV, state = step(ids_N, state)
-        log_probs_NV = permitted_log_probs(
+        log_probs_NV = constraints.log_probs(
             logits_NV,
-            at_limit_N=(limit_S[sentence_B] == length).repeat_interleave(n_prefixes),
-            eos=eos,
-            forbidden=forbidden,
+            sentence_N=sentence_B.repeat_interleave(n_groups * n_prefixes),
+            length=length,
+            prefix_N=beams.node_BGW.flatten(),
+            prefix_of=tree.prefix,
         )
-
-        # The best W + 1 ids of a prefix hold all it can contribute: W that go on, and an EOS if among the best W.
-        # Of all candidates 2W are enough, since each prefix has one EOS.
-        values_NK, ids_NK = best_ids(log_probs_NV, min(options.beam + 1, log_probs_NV.size(1)))
-        n_ids = values_NK.size(1)
-        log_prob_BC = (beams.log_prob_BW.reshape(-1, 1) + values_NK).view(n_sentences, n_prefixes * n_ids)
-        log_prob_BC, order_BC = log_prob_BC.sort(dim=1, descending=True, stable=True)
-        log_prob_BC, order_BC = log_prob_BC[:, : 2 * options.beam], order_BC[:, : 2 * options.beam]
-        id_BC = ids_NK.reshape(n_sentences, -1).gather(1, order_BC)
-        token_log_prob_BC = values_NK.reshape(n_sentences, -1).gather(1, order_BC)
-        prefix_BC = order_BC // n_ids
-        node_BC = tree.add(beams.node_BW.gather(1, prefix_BC), id_BC, token_log_prob_BC)
+        log_probs_BGWV = log_probs_NV.view(n_sentences, n_groups, n_prefixes, -1)
 
         length += 1
-        is_eos_BC = id_BC == eos
-        score_BC = log_prob_BC.masked_fill(~is_eos_BC, -torch.inf) / options.penalty(length)
-        ended.add(sentence_B, score_BC[:, : options.beam], node_BC[:, : options.beam])
+        chosen: list[Chosen] = []
+        for group in range(n_groups):
+            candidates = best_candidates(
+                log_probs_BGWV[:, group].reshape(n_sentences * n_prefixes, -1),
+                beams.log_prob_BGW[:, group],
+                keep=width,
+                lost_BV=options.diversity * _times_chosen(chosen, log_probs_NV.size(1)) if group else None,
+            )
+            log_prob_BC, id_BC, prefix_BC = candidates.log_prob_BC, candidates.id_BC, candidates.prefix_BC
+            node_BC = tree.add(beams.node_BGW[:, group].gather(1, prefix_BC), id_BC, candidates.token_log_prob_BC)
 
-        live_BC, order_BC = log_prob_BC.masked_fill(is_eos_BC, -torch.inf).sort(dim=1, descending=True, stable=True)
-        live_BW, order_BW = live_BC[:, : options.beam], order_BC[:, : options.beam]
+            is_eos_BC = id_BC == eos
+            score_BC = log_prob_BC.masked_fill(~is_eos_BC, -torch.inf) / options.penalty(length)
+            ended.add(sentence_B, group, score_BC[:, :width], node_BC[:, :width])
+
+            # Without those that end, in the same order.
+            order_BW = (is_eos_BC | log_prob_BC.isneginf()).long().sort(dim=1, stable=True).indices[:, :width]
+            chosen.append(
+                Chosen(
+                    log_prob_BW=log_prob_BC.masked_fill(is_eos_BC, -torch.inf).gather(1, order_BW),
+                    id_BW=id_BC.gather(1, order_BW),
+                    node_BW=node_BC.gather(1, order_BW),
+                    prefix_BW=prefix_BC.gather(1, order_BW),
+                )
+            )
+        live_BGW = torch.stack([group.log_prob_BW for group in chosen], dim=1)
+        node_BGW = torch.stack([group.node_BW for group in chosen], dim=1)
+        prefix_BGW = torch.stack([group.prefix_BW for group in chosen], dim=1)
+        id_BGW = torch.stack([group.id_BW for group in chosen], dim=1)
+
+        best_BG = live_BGW.amax(dim=2)
         if options.stopping == "exact":
-            bound_B = live_BW[:, 0] / largest_penalty_S[sentence_B]
-            goes_on_B = bound_B > ended.score_SR[sentence_B, -1]
+            bound_BG = best_BG / largest_penalty_S[sentence_B].unsqueeze(1)
+            goes_on_B = (bound_BG > ended.score_SGR[sentence_B, :, -1]).any(dim=1)
         else:
-            goes_on_B = (ended.count_S[sentence_B] < options.beam) & (live_BW[:, 0] > -torch.inf)
+            goes_on_B = ((ended.count_SG[sentence_B] < width) & (best_BG > -torch.inf)).any(dim=1)
 
-        first_row_B1 = torch.arange(n_sentences).unsqueeze(1) * n_prefixes
-        rows_M = (first_row_B1 + prefix_BC.gather(1, order_BW))[goes_on_B].flatten()
+        first_row_BG1 = torch.arange(n_sentences * n_groups).view(n_sentences, n_groups, 1) * n_prefixes
+        rows_M = (first_row_BG1 + prefix_BGW)[goes_on_B].flatten()
         if len(rows_M) and not torch.equal(rows_M, torch.arange(len(ids_N))):
             state = select(state, rows_M)
-        ids_N = id_BC.gather(1, order_BW)[goes_on_B].flatten()
-        beams = Beams(
-            sentence_B=sentence_B[goes_on_B],
-            log_prob_BW=live_BW[goes_on_B],
-            node_BW=node_BC.gather(1, order_BW)[goes_on_B],
-        )
+        ids_N = id_BGW[goes_on_B].flatten()
+        beams = Beams(sentence_B=sentence_B[goes_on_B], log_prob_BGW=live_BGW[goes_on_B], node_BGW=node_BGW[goes_on_B])
     return [
-        [tree.hypothesis(node, limit=limit, options=options) for node in nodes if node != ROOT]
-        for nodes, limit in zip(ended.node_SR.tolist(), limits, strict=True)
+        _best_of_groups(
+            [
+                [tree.hypothesis(node, limit=limit, options=options) for node in nodes_R if node != ROOT]
+                for nodes_R in nodes_GR
+            ],
+            options.n_best,
+        )
+        for nodes_GR, limit in zip(ended.node_SGR.tolist(), limits, strict=True)
     ]
+
+
+def _times_chosen(groups: Sequence[Chosen], vocab_size: int) -> Tensor:
+    """times_BV: how many live prefixes of the groups end with each id."""
+    times_BV = torch.zeros(len(groups[0].id_BW), vocab_size)
+    for group in groups:
+        times_BV.scatter_add_(1, group.id_BW, (group.log_prob_BW > -torch.inf).float())
+    return times_BV
+
+
+def _best_of_groups(groups: list[list[Hypothesis]], n_best: int) -> list[Hypothesis]:
+    """The first of each group, then the second, until there are `n_best` different ones; those by their score."""
+    if len(groups) == 1:
+        return groups[0]
+    ranked = [(rank, one) for group in groups for rank, one in enumerate(group)]
+    ranked.sort(key=lambda entry: (entry[0], -entry[1].score))
+    different = {one.ids: one for _, one in reversed(ranked)}  # of equal ones the first in rank stays
+    chosen = [one for _, one in ranked if different[one.ids] is one][:n_best]
+    return sorted(chosen, key=lambda one: -one.score)
 
 
 def search(
@@ -207,8 +306,33 @@ def search(
     eos: int,
     limits: Sequence[int],
     options: SearchOptions,
+    sources: Sequence[Ids] = (),
     forbidden: Sequence[int] = (),
+    prefixes: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Greedy search when the beam is 1, otherwise beam search; arguments as for `beam_search`."""
-    algorithm = greedy if options.beam == 1 else beam_search
-    return algorithm(step, select, state, bos=bos, eos=eos, limits=limits, options=options, forbidden=forbidden)
+    """What the options ask for: sampling, which alone uses the `sources`, greedy search when the beam is 1, or beam
+    search; the other arguments are as for `beam_search`."""
+    if options.sample:
+        return sample(
+            step,
+            select,
+            state,
+            bos=bos,
+            eos=eos,
+            limits=limits,
+            options=options,
+            sources=sources,
+            forbidden=forbidden,
+            prefixes=prefixes,
+        )
+    return (greedy if options.beam == 1 else beam_search)(
+        step,
+        select,
+        state,
+        bos=bos,
+        eos=eos,
+        limits=limits,
+        options=options,
+        forbidden=forbidden,
+        prefixes=prefixes,
+    )

@@ -2,23 +2,18 @@
 
     y_t = argmax_v log p(v | y_<t, source)      until y_t = EOS
 
-Shapes: N sentences still going on, V vocabulary.
+Shapes: N rows (hypotheses) still going on, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
-from attendo.decoding.search import (
-    Hypothesis,
-    SearchOptions,
-    Select,
-    State,
-    Step,
-    check_arguments,
-    make_hypothesis,
-    permitted_log_probs,
-)
+from attendo.decoding.constraints import Constraints
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Select, State, Step, make_hypothesis
+
+Choose = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def greedy(
@@ -31,35 +26,62 @@ def greedy(
     limits: Sequence[int],
     options: SearchOptions,
     forbidden: Sequence[int] = (),
+    prefixes: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence, in the order of the state's rows.
 
-    Arguments and conventions are those of `beam_search`; of the options only the length penalty is used.
-    Among equally likely ids the lowest is taken.
+    Arguments and conventions are those of `beam_search`; of the options only the length penalty and what may not be
+    repeated are used. Among equally likely ids the lowest is taken.
     """
-    check_arguments(eos, limits, forbidden)
+    constraints = Constraints(
+        eos=eos, limits=limits, forbidden=forbidden, prefixes=prefixes, no_repeat_ngram=options.no_repeat_ngram
+    )
+
+    def likeliest(log_probs_NV: Tensor, _row_N: Tensor, _length: int) -> Tensor:
+        return log_probs_NV.argmax(dim=1)  # argmax promises the first of equal values
+
+    found = follow(step, select, state, likeliest, bos=bos, limits=limits, constraints=constraints, options=options)
+    return [[hypothesis] for hypothesis in found]
+
+
+def follow(
+    step: Step[State],
+    select: Select[State],
+    state: State,
+    choose: Choose,
+    *,
+    bos: int,
+    limits: Sequence[int],
+    constraints: Constraints,
+    options: SearchOptions,
+) -> list[Hypothesis]:
+    """One hypothesis for each row of the state, id after id, until EOS; rows that are done leave the state.
+
+    choose: log_probs_NV, the rows' places among all on the CPU, the length so far -> the next ids.
+    """
     ids: list[list[int]] = [[] for _ in limits]
     token_log_probs: list[list[float]] = [[] for _ in limits]
-    sentence_N = torch.arange(len(limits))
-    limit_N = torch.tensor(limits, dtype=torch.int64)
+    row_N = torch.arange(len(limits))
     ids_N = torch.full((len(limits),), bos)
     length = 0
-    while len(sentence_N):
+    while len(row_N):
         logits_NV, state = step(ids_N, state)
-        log_probs_NV = permitted_log_probs(logits_NV, at_limit_N=limit_N == length, eos=eos, forbidden=forbidden)
-        # argmax promises the first of equal values.
-        ids_N = log_probs_NV.argmax(dim=1)
+        log_probs_NV = constraints.log_probs(
+            logits_NV, sentence_N=row_N, length=length, prefix_N=row_N, prefix_of=ids.__getitem__
+        )
+        ids_N = choose(log_probs_NV, row_N, length)
         chosen_N = log_probs_NV.gather(1, ids_N.unsqueeze(1)).squeeze(1)
         ids_N = ids_N.cpu()
-        for sentence, id_, log_prob in zip(sentence_N.tolist(), ids_N.tolist(), chosen_N.tolist(), strict=True):
-            token_log_probs[sentence].append(log_prob)
-            if id_ != eos:
-                ids[sentence].append(id_)
-        rows_M = (ids_N != eos).nonzero().squeeze(1)
-        if 0 < len(rows_M) < len(sentence_N):
+        for row, id_, log_prob in zip(row_N.tolist(), ids_N.tolist(), chosen_N.tolist(), strict=True):
+            token_log_probs[row].append(log_prob)
+            if id_ != constraints.eos:
+                ids[row].append(id_)
+        rows_M = (ids_N != constraints.eos).nonzero().squeeze(1)
+        if 0 < len(rows_M) < len(row_N):
             state = select(state, rows_M)
-        sentence_N, limit_N, ids_N = sentence_N[rows_M], limit_N[rows_M], ids_N[rows_M]
+        row_N, ids_N = row_N[rows_M], ids_N[rows_M]
         length += 1
     return [
-        [make_hypothesis(ids[i], token_log_probs[i], limit=limit, options=options)] for i, limit in enumerate(limits)
+        make_hypothesis(ids[row], token_log_probs[row], limit=limit, options=options)
+        for row, limit in enumerate(limits)
     ]

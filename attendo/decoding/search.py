@@ -1,4 +1,4 @@
-"""What every search shares: its options, its results, and how logits become the log probabilities it chooses from.
+"""What every search shares: its options and its results.
 
 A search never sees a model. It is given two functions and a state it knows nothing about: `step` gives the logits of
 the next id, `select` picks rows of the state. Every score here is the model's own:
@@ -8,22 +8,25 @@ the next id, `select` picks rows of the state. Every score here is the model's o
 
 so that scoring y by teacher forcing gives the same numbers.
 
-Shapes: N rows (prefixes), V vocabulary, K ids of a row, M selected rows.
+Shapes: N rows (prefixes), V vocabulary, M selected rows.
 """
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
-import torch
 from torch import Tensor
 
-from attendo.errors import BundleError, ConfigError
+from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, Rule, Settings
 
 State = TypeVar("State")
 LengthPenalty = Literal["gnmt", "average", "none"]
 Stopping = Literal["exact", "first"]
+Ids = Sequence[int]
+
+SHARE = Rule("must be greater than 0 and at most 1", lambda value: 0 < value <= 1)
 
 
 class Step(Protocol[State]):
@@ -40,11 +43,12 @@ class Select(Protocol[State]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions:
+class SearchOptions(Settings):
     """How to search.
 
     beam: live prefixes per sentence. 1 is greedy search, where `stopping` has no meaning: the first EOS ends it.
-    n_best: hypotheses returned per sentence; fewer only where the limit leaves fewer.
+    n_best: hypotheses returned per sentence; fewer only where the limit or what may not come next leaves fewer, or
+        groups find the same.
     length_penalty: what a log probability is divided by, |y| being the number of ids with EOS.
         gnmt: ((5 + |y|) / 6) ** alpha. average: |y|. none: 1.
     alpha: strength of gnmt's penalty; the others do not use it.
@@ -54,31 +58,55 @@ class SearchOptions:
             log_prob / penalty(limit + 1). The result is the same as that of running to the limit.
         first: after the first step at which, in all, `beam` hypotheses have ended, the best of which are returned.
             Quicker; a longer hypothesis that would have scored higher may be missed.
+    diversity_groups: the beam is cut into so many groups, each a beam search of its own that avoids what the groups
+        before it choose.
+    diversity: what an id loses, in log probability, for each time a group before chose it at the same step.
+    no_repeat_ngram: no run of so many ids comes twice in a hypothesis; 0 permits repetition.
+    sample: draw each id by its probability, instead of looking for the likeliest. The `n_best` hypotheses are
+        independent draws, in the order they were drawn; `beam` and `stopping` have no meaning.
+    temperature: draw from p ** (1 / temperature), normalised; below 1 the likely becomes likelier.
+    top_k: draw from the so many likeliest ids only.
+    top_p: draw from the fewest likeliest ids that together have this probability (after `top_k`).
+    seed: of the draws. The same seed draws the same for the same source, whatever else is translated.
     """
 
-    beam: int = 5
-    n_best: int = 1
+    beam: Annotated[int, POSITIVE] = 5
+    n_best: Annotated[int, POSITIVE] = 1
     length_penalty: LengthPenalty = "gnmt"
-    alpha: float = 0.6
+    alpha: Annotated[float, NOT_NEGATIVE] = 0.6
     stopping: Stopping = "exact"
+    diversity_groups: Annotated[int, POSITIVE] = 1
+    diversity: Annotated[float, NOT_NEGATIVE] = 0.5
+    no_repeat_ngram: Annotated[int, NOT_NEGATIVE] = 0
+    sample: bool = False
+    temperature: Annotated[float, ABOVE_ZERO] = 1.0
+    top_k: Annotated[int | None, POSITIVE] = None
+    top_p: Annotated[float | None, SHARE] = None
+    seed: int = 1
 
-    def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ConfigError(f"beam is {self.beam}, but must be at least 1 (1 is greedy search).")
-        if not 1 <= self.n_best <= self.beam:
-            raise ConfigError(
-                f"n_best is {self.n_best}, but must be between 1 and beam, which is {self.beam}: "
-                "ask for fewer translations or widen the beam."
-            )
-        if self.length_penalty not in get_args(LengthPenalty):
-            choices = ", ".join(get_args(LengthPenalty))
-            raise ConfigError(f"length_penalty is {self.length_penalty!r}, but must be one of: {choices}.")
-        if not (math.isfinite(self.alpha) and self.alpha >= 0):
-            raise ConfigError(
-                f"alpha is {self.alpha}, but must be a number of at least 0 (0 is no length penalty; 0.6 is usual)."
-            )
-        if self.stopping not in get_args(Stopping):
-            raise ConfigError(f"stopping is {self.stopping!r}, but must be one of: {', '.join(get_args(Stopping))}.")
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        used = self.in_use()
+        if self.sample and self.diversity_groups > 1:
+            yield "diversity_groups", "are groups of a beam, and sampling has none: leave out one of the two"
+        if not self.sample:
+            if self.n_best > self.beam:
+                words = f"must be at most beam, which is {self.beam}: ask for fewer translations or widen the beam"
+                yield "n_best", words
+            for key in ("temperature", "top_k", "top_p"):
+                if key in used:
+                    yield key, "is for sampling: ask for that too (sample=True, --sample), or leave this out"
+        if self.beam % self.diversity_groups:
+            yield "diversity_groups", f"must divide beam, which is {self.beam}, into groups of the same size"
+        if "diversity" in used and self.diversity_groups == 1:
+            yield "diversity", "is between groups of the beam: ask for at least 2 (diversity_groups), or leave this out"
+
+    def in_use(self) -> dict[str, Any]:
+        """The options that differ from their defaults, and matter."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
+        used = {name: value for name, (value, default) in values.items() if value != default}
+        if not self.sample:
+            used.pop("seed", None)
+        return used
 
     def penalty(self, length: int) -> float:
         """What the log probability of `length` ids, EOS included, is divided by; it never falls with the length."""
@@ -117,38 +145,3 @@ def make_hypothesis(
         token_log_probs=tuple(token_log_probs),
         finished=len(ids) < limit,
     )
-
-
-def check_arguments(eos: int, limits: Sequence[int], forbidden: Sequence[int]) -> None:
-    """Mistakes in the arguments of a search that would make it run for ever or return nothing."""
-    if eos in forbidden:
-        raise ValueError(f"EOS ({eos}) is among the forbidden ids {list(forbidden)}, so no hypothesis could end.")
-    if any(limit < 0 for limit in limits):
-        raise ValueError(f"a length limit is {min(limits)}, but must be at least 0.")
-
-
-def permitted_log_probs(logits_NV: Tensor, *, at_limit_N: Tensor, eos: int, forbidden: Sequence[int]) -> Tensor:
-    """log_probs_NV = log softmax(logits), in float32, and -inf for every id that may not come next.
-
-    `forbidden` ids may never come, and nothing but EOS may come where `at_limit_N`. The softmax is over the full
-    vocabulary all the same: what may not be chosen keeps its share, so that the log probabilities of the rest are
-    those of teacher forcing.
-    """
-    if len(logits_NV) != len(at_limit_N):
-        raise ValueError(f"step returned logits of {len(logits_NV)} rows for {len(at_limit_N)} prefixes.")
-    log_probs_NV = logits_NV.float().log_softmax(dim=1)
-    eos_N = log_probs_NV[:, eos].clone()
-    # A logit that is not a number makes its whole row so: looking at one column is enough.
-    if not eos_N.isfinite().all():
-        raise BundleError(
-            "the model's logits cannot be searched: they are not numbers, or the end of sentence is impossible. "
-            "The weights are damaged, training diverged, or half precision overflowed: "
-            "try float32, or an earlier checkpoint."
-        )
-    if forbidden:
-        log_probs_NV[:, list(forbidden)] = -torch.inf
-    if at_limit_N.any():
-        at_limit_N = at_limit_N.to(log_probs_NV.device)
-        log_probs_NV[at_limit_N] = -torch.inf
-        log_probs_NV[at_limit_N, eos] = eos_N[at_limit_N]
-    return log_probs_NV

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions
 from attendo.reporting import Reporter
-
-Ids = Sequence[int]
 
 BATCH_TOKENS = 4096  # source positions translated at once
 
@@ -20,11 +18,12 @@ class Engine(Protocol):
         limits: Sequence[int],
         options: SearchOptions,
         *,
+        prefixes: Sequence[Ids] | None = None,
         batch_size: int | None = None,
         batch_tokens: int = BATCH_TOKENS,
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, none longer than its limit."""
+        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any."""
 
     def score(
         self,

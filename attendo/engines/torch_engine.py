@@ -1,8 +1,13 @@
-"""The reference engine: runs a model in torch, as it was trained.
+"""The reference engine: runs a model in torch, as it was trained, or several that share their tokenizers.
 
-Suffixes: B sentences, S source length, T target length, D d_model, V vocabulary, N rows or positions.
+Several are an ensemble: at every step the mean of their probabilities,
+
+    p(v | prefix, source) = 1/M Σ_m p_m(v | prefix, source)
+
+Suffixes: M models, B sentences, S source length, T target length, D d_model, V vocabulary, N rows or positions.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -11,8 +16,8 @@ from torch import Tensor
 from attendo.data.batch import lengths, make_batch, pad
 from attendo.data.batching import sorted_batches
 from attendo.decoding.beam import search
-from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.engines.engine import BATCH_TOKENS, Ids
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions
+from attendo.engines.engine import BATCH_TOKENS
 from attendo.models.transformer import Transformer
 from attendo.nn.cache import DecoderCache
 from attendo.nn.masks import padding_mask
@@ -22,11 +27,18 @@ from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
 
 
-class TorchEngine:
-    """Searches and scores with a model. Results come in the order of the input and do not depend on the batch."""
+Caches = tuple[DecoderCache, ...]  # of each model
 
-    def __init__(self, model: Transformer, device: torch.device) -> None:
-        self.model = model.to(device)
+
+class TorchEngine:
+    """Searches and scores with one model or several.
+
+    Results come in the order of the input and do not depend on the batch.
+    """
+
+    def __init__(self, models: Transformer | Sequence[Transformer], device: torch.device) -> None:
+        several = (models,) if isinstance(models, Transformer) else models
+        self.models = tuple(model.to(device) for model in several)
         self.device = device
 
     def search(
@@ -35,25 +47,28 @@ class TorchEngine:
         limits: Sequence[int],
         options: SearchOptions,
         *,
+        prefixes: Sequence[Ids] | None = None,
         batch_size: int | None = None,
         batch_tokens: int = BATCH_TOKENS,
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, none longer than its limit."""
+        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any."""
         found: dict[int, list[Hypothesis]] = {}
         batches = sorted_batches([len(ids) for ids in sources], batch_size=batch_size, batch_tokens=batch_tokens)
         with torch.inference_mode():
             for rows in (reporter or Silent()).track(batches, "Translating", len(batches)):
-                cache = self.model.encode(*self._sources([sources[i] for i in rows]))
+                batch = [sources[i] for i in rows]
                 hypotheses = search(
                     self._step,
                     self._select,
-                    cache,
+                    self._start(batch),
                     bos=BOS,
                     eos=EOS,
                     limits=[limits[i] for i in rows],
                     options=options,
+                    sources=batch,
                     forbidden=(PAD, BOS, UNK),
+                    prefixes=None if prefixes is None else [prefixes[i] for i in rows],
                 )
                 found.update(zip(rows, hypotheses, strict=True))
         return [found[i] for i in range(len(sources))]
@@ -74,26 +89,51 @@ class TorchEngine:
         with torch.inference_mode():
             for rows in (reporter or Silent()).track(batches, "Scoring", len(batches)):
                 batch = make_batch([sources[i] for i in rows], [targets[i] for i in rows]).to(self.device)
-                hidden_BTD = self.model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)
                 real_BT = padding_mask(batch.target_lengths_B, batch.target_in_BT.shape[1])[:, 0, 0]
-                log_probs_N = self._log_probs(hidden_BTD[real_BT], batch.target_out_BT[real_BT])
+                log_probs_N = mean_probability(
+                    [
+                        _log_probs(
+                            model,
+                            model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)[real_BT],
+                            batch.target_out_BT[real_BT],
+                        )
+                        for model in self.models
+                    ]
+                )
                 for i, row in zip(rows, log_probs_N.split(batch.target_lengths_B.tolist()), strict=True):
                     found[i] = row.tolist()
         return [found[i] for i in range(len(sources))]
 
-    def _log_probs(self, hidden_ND: Tensor, target_N: Tensor) -> Tensor:
-        """log softmax(W hidden)[target] at each position, a slice of them at a time, on the CPU."""
-        slices = []
-        for part_ND, ids_N in zip(hidden_ND.split(SCORED_AT_ONCE), target_N.split(SCORED_AT_ONCE), strict=True):
-            logits_NV = self.model.output(part_ND).float()
-            slices.append((logits_NV.gather(-1, ids_N[:, None])[:, 0] - logits_NV.logsumexp(-1)).cpu())
-        return torch.cat(slices)
+    def _start(self, sources: Sequence[Ids]) -> Caches:
+        source_BS, lengths_B = pad(sources, after=EOS).to(self.device), lengths(sources).to(self.device)
+        return tuple(model.encode(source_BS, lengths_B) for model in self.models)
 
-    def _sources(self, rows: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-        return pad(rows, after=EOS).to(self.device), lengths(rows).to(self.device)
+    def _step(self, ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:
+        """Logits of the next id: those of the one model, or the logarithm of the models' mean probability."""
+        ids_N = ids_N.to(self.device)
+        logits, longer = zip(
+            *(model.step(ids_N, cache) for model, cache in zip(self.models, caches, strict=True)), strict=True
+        )
+        if len(logits) == 1:
+            return logits[0], longer
+        return mean_probability([logits_NV.float().log_softmax(dim=1) for logits_NV in logits]), longer
 
-    def _step(self, ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
-        return self.model.step(ids_N.to(self.device), cache)
+    def _select(self, caches: Caches, rows_M: Tensor) -> Caches:
+        rows_M = rows_M.to(self.device)
+        return tuple(cache.select(rows_M) for cache in caches)
 
-    def _select(self, cache: DecoderCache, rows_M: Tensor) -> DecoderCache:
-        return cache.select(rows_M.to(self.device))
+
+def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
+    """log(1/M Σ_m exp(log_probs_m)); that of one is the one itself."""
+    if len(log_probs) == 1:
+        return log_probs[0]
+    return torch.stack(list(log_probs)).logsumexp(dim=0) - math.log(len(log_probs))
+
+
+def _log_probs(model: Transformer, hidden_ND: Tensor, target_N: Tensor) -> Tensor:
+    """log softmax(W hidden)[target] at each position, a slice of them at a time, on the CPU."""
+    slices = []
+    for part_ND, ids_N in zip(hidden_ND.split(SCORED_AT_ONCE), target_N.split(SCORED_AT_ONCE), strict=True):
+        logits_NV = model.output(part_ND).float()
+        slices.append((logits_NV.gather(-1, ids_N[:, None])[:, 0] - logits_NV.logsumexp(-1)).cpu())
+    return torch.cat(slices)

@@ -85,6 +85,23 @@ def test_against_itself_says_that_there_is_no_difference(trained, files):  # noq
     assert "cannot be told apart: they gave the same output for all 40 sentences." in result.out.splitlines()[-1]
 
 
+def test_how_it_was_searched_is_told(trained, files):  # noqa: ARG001
+    given = ["evaluate", trained.path, "test.en", "test.de", "--json"]
+    sampled = attendo(*given, "--sample", "--top-p", 0.9, "--seed", 3).json()
+    assert (sampled["beam"], sampled["sample"], sampled["top_p"], sampled["seed"]) == (None, True, 0.9, 3)
+    diverse = attendo(*given, "--beam", 4, "--diversity-groups", 2, "--no-repeat-ngram", 3, "--seed", 3).json()
+    assert (diverse["beam"], diverse["diversity_groups"], diverse["no_repeat_ngram"]) == (4, 2, 3)
+    assert "seed" not in diverse
+
+
+def test_an_ensemble_is_evaluated(trained, files, worse):  # noqa: ARG001
+    given = ["evaluate", trained.path, "test.en", "test.de", "--beam", 1]
+    alone, both = attendo(*given, "--json").json(), attendo(*given, "--ensemble", worse, "--json").json()
+    assert both["perplexity"] > alone["perplexity"]
+    verdict = attendo(*given, "--ensemble", worse, "--against", worse).out.splitlines()[-1]
+    assert f"{trained.path} + {worse}" in verdict
+
+
 def test_a_monster_among_good_lines(trained, files):
     long = "one two three four five. " * 4000
     (files / "test.en").write_text(f"two.\n{long}\nthree.\n")
@@ -103,7 +120,7 @@ def test_a_monster_among_good_lines(trained, files):
         (["BUNDLE", "test.en"], 3, "has to end in .tsv or .jsonl"),
         (["nowhere", "test.en", "test.de"], 4, "there is no folder nowhere"),
         (["BUNDLE", "test.en", "test.de", "--against", "nowhere"], 4, "there is no folder nowhere"),
-        (["BUNDLE", "test.en", "test.de", "--n-best", "6"], 2, "n_best is 6"),
+        (["BUNDLE", "test.en", "test.de", "--n-best", "6"], 2, "n_best = 6"),
         (["BUNDLE", "test.en", "test.de", "--literature-reference", "nowhere"], 3, "nowhere: there is no such file"),
         (["BUNDLE", "test.en", "test.de", "--literature-reference", "short.de"], 3, "40 translations but 1 references"),
         (["BUNDLE", "test.en", "test.de", "--output", "none/x"], 2, "--output none/x: there is no folder none"),

@@ -71,6 +71,59 @@ def test_the_options_of_the_search_arrive(trained):
     assert alpha["score"] == alpha["log_prob"]
 
 
+def rows(result):
+    return [line.split("\t") for line in result.out.split("\n")[:-1]]
+
+
+def test_samples_can_be_drawn_again_in_any_company(trained):
+    hot = ["translate", trained.path, "--sample", "--temperature", 2, "--n-best", 3]
+    found = attendo(*hot, stdin="one two.\nthree.\n")
+    assert [row[0] for row in rows(found)] == ["1", "1", "1", "2", "2", "2"]
+    again = attendo(*hot, "--batch-size", 1, "--seed", 1, stdin="three.\none two.\n")
+    assert [row[2] for row in rows(again)] == [row[2] for row in rows(found)[3:] + rows(found)[:3]]
+    other = attendo(*hot, "--seed", 2, stdin="one two.\nthree.\n")
+    assert [row[2] for row in rows(other)] != [row[2] for row in rows(found)]
+    cold = attendo("translate", trained.path, "--sample", "--top-k", 1, "--text", "one two.")
+    nucleus = attendo("translate", trained.path, "--sample", "--top-p", 0.01, "--text", "one two.")
+    assert cold.out == nucleus.out == "eins zwei.\n"
+
+
+def test_diverse_translations(trained):
+    given = ["translate", trained.path, "--beam", 6, "--n-best", 6, "--text", "one two."]
+    diverse = rows(attendo(*given, "--diversity-groups", 3, "--diversity", 9))
+    assert diverse[0][2] == "eins zwei."
+    assert diverse != rows(attendo(*given))
+
+
+def test_no_repeated_ngrams(trained):
+    text = ["translate", trained.path, "--text", "one one one one."]
+    assert attendo(*text).out == "eins eins eins eins.\n"
+    assert "eins eins" not in attendo(*text, "--no-repeat-ngram", 1).out
+
+
+def test_a_prefix_for_all_lines(trained):
+    result = attendo("translate", trained.path, "--prefix", "acht", stdin="one.\n\ntwo three.\n")
+    lines = result.out.split("\n")
+    assert [line.startswith("acht") for line in lines] == [True, False, True, False]
+    assert lines[1] == ""
+
+
+def test_an_ensemble(trained, tmp_path):
+    weights = {name: tensor * 1.1 for name, tensor in trained.bundle.weights().items()}
+    other = trained.bundle.copy(tmp_path / "other", weights).path
+    alone, twins, both = (
+        attendo("translate", trained.path, *more, "--text", "five green.", "--json").json()
+        for more in ([], ["--ensemble", trained.path], ["--ensemble", other, "--ensemble", trained.path])
+    )
+    assert twins["log_prob"] == pytest.approx(alone["log_prob"], abs=1e-4)
+    assert both["log_prob"] != pytest.approx(alone["log_prob"], abs=1e-5)
+    (tmp_path / "pair.tsv").write_text(f"five green.\t{both['text']}\n")
+    scored = attendo(
+        *("score", trained.path, tmp_path / "pair.tsv", "--ensemble", other, "--ensemble", trained.path, "--json")
+    ).json()
+    assert scored["log_prob"] == pytest.approx(both["log_prob"], abs=1e-4)
+
+
 def test_a_long_line_is_reported_on_standard_error(trained):
     long = "one two three four five. " * 4000
     result = attendo("translate", trained.path, "--beam", 1, stdin=f"two.\n{long}\nthree.\n")
@@ -91,10 +144,25 @@ def test_a_terminal_is_told_what_to_do(trained):
     [
         (["nowhere", "--text", "one"], b"", 4, "there is no folder nowhere"),
         ([".", "--text", "one"], b"", 4, "is not a bundle"),
-        (["BUNDLE", "--n-best", 6, "--beam", 5], b"", 2, "n_best is 6, but must be between 1 and beam, which is 5"),
+        (["BUNDLE", "--n-best", 6, "--beam", 5], b"", 2, "n_best = 6: must be at most beam, which is 5"),
         (["BUNDLE", "--n-best", 2, "--beam", 1], b"", 2, "widen the beam"),
-        (["BUNDLE", "--alpha", -1], b"", 2, "alpha is -1.0"),
-        (["BUNDLE", "--alpha", "nan"], b"", 2, "alpha is nan"),
+        (["BUNDLE", "--alpha", -1], b"", 2, "alpha = -1.0: must be a number of at least 0"),
+        (["BUNDLE", "--alpha", "nan"], b"", 2, "alpha = nan"),
+        (["BUNDLE", "--top-k", 3], b"", 2, "top_k = 3: is for sampling: ask for that too (sample=True, --sample)"),
+        (["BUNDLE", "--sample", "--temperature", 0], b"", 2, "temperature = 0.0: must be a number greater than 0"),
+        (["BUNDLE", "--sample", "--top-p", 2], b"", 2, "top_p = 2.0: must be greater than 0 and at most 1"),
+        (["BUNDLE", "--diversity-groups", 2], b"", 2, "diversity_groups = 2: must divide beam, which is 5"),
+        (["BUNDLE", "--sample", "--diversity-groups", 5], b"", 2, "sampling has none"),
+        (["BUNDLE", "--diversity", 1], b"", 2, "diversity = 1.0: is between groups of the beam"),
+        (["BUNDLE", "--no-repeat-ngram", -1], b"", 2, "no_repeat_ngram = -1"),
+        (
+            ["BUNDLE", "--prefix", "eins zwei", "--max-length", 1],
+            b"one.\n",
+            2,
+            "max_length = 1: the prefix 'eins zwei'",
+        ),
+        (["BUNDLE", "--prefix", "eins\nzwei"], b"one.\n", 3, "line breaks"),
+        (["BUNDLE", "--ensemble", "nowhere"], b"", 4, "there is no folder nowhere"),
         (["BUNDLE", "--text", "one\ntwo"], b"", 2, "line breaks"),
         (["BUNDLE"], b"one\n\xff\xfe\n", 3, "standard input, line 2: byte 1"),
         (["BUNDLE"], b"\x1f\x8b\x08\x00", 3, "gzip"),

@@ -13,10 +13,17 @@ LIMITS = [7, 3, 0, 11, 5, 2, 13]
 PENALTIES = get_args(LengthPenalty)
 
 
-def run(model, sources, limits, options, forbidden=()):
-    state = model.start(sources)
+def run(model, sources, limits, options, forbidden=(), prefixes=None):
     return beam_search(
-        model.step, model.select, state, bos=BOS, eos=EOS, limits=limits, options=options, forbidden=forbidden
+        model.step,
+        model.select,
+        model.start(sources),
+        bos=BOS,
+        eos=EOS,
+        limits=limits,
+        options=options,
+        forbidden=forbidden,
+        prefixes=prefixes,
     )
 
 
@@ -212,9 +219,99 @@ def test_ties_are_broken_by_prefix_then_id() -> None:
     assert [hypothesis.ids for hypothesis in hypotheses] == [(3, 3), (3, 4), (3, 5), (3, 6), (4, 3)]
 
 
+DIVERSE = [(4, 2, 0.5), (6, 3, 0.25), (6, 3, 2.0), (3, 3, 0.5), (6, 2, 0.0)]
+PREFIXES = [[3, 4], [], [], [5, 5, 5, 5, 3], [6], [4, 3], [0]]
+
+
+@pytest.mark.parametrize("stopping", ["exact", "first"])
+@pytest.mark.parametrize(("beam", "groups", "diversity"), DIVERSE)
+def test_diverse_beam_search_is_its_slow_twin(stopping, beam, groups, diversity) -> None:
+    for seed in range(5):
+        model = ToyModel(seed=seed, vocab_size=7)
+        for n_best in (1, beam):
+            options = SearchOptions(
+                beam=beam, n_best=n_best, stopping=stopping, diversity_groups=groups, diversity=diversity
+            )
+            results = run(model, SOURCES, LIMITS, options, forbidden=(0,))
+            for source, limit, hypotheses in zip(SOURCES, LIMITS, results, strict=True):
+                assert_same(hypotheses, slow_beam(model, source, limit, options, forbidden=(0,)))
+
+
+def test_the_scores_of_diverse_hypotheses_are_the_models_own() -> None:
+    model = ToyModel(seed=3, vocab_size=7)
+    options = SearchOptions(beam=6, n_best=6, diversity_groups=3, diversity=2.0)
+    for source, hypotheses in zip(SOURCES, run(model, SOURCES, LIMITS, options), strict=True):
+        assert len({hypothesis.ids for hypothesis in hypotheses}) == len(hypotheses)
+        for hypothesis in hypotheses:
+            assert hypothesis.token_log_probs == pytest.approx(model.forced(source, hypothesis.ids))
+
+
+def test_the_first_group_is_a_plain_beam_and_the_others_avoid_it() -> None:
+    """Without EOS before the limit, a group's first ids show what it chose."""
+    model = ToyModel(seed=3, vocab_size=11, eos_bias=-20.0)
+    sources, limits = SOURCES, [3] * len(SOURCES)
+    best = run(model, sources, limits, SearchOptions(beam=2, n_best=2))
+    likely = run(model, sources, limits, SearchOptions(beam=6, n_best=6))
+    diverse = run(model, sources, limits, SearchOptions(beam=6, n_best=6, diversity_groups=3, diversity=100.0))
+    for plain, found in zip(best, diverse, strict=True):
+        assert {one.ids for one in plain} <= {one.ids for one in found}
+        assert len({one.ids[0] for one in found}) >= 3, "nobody goes where another group is"
+
+    def first_ids(results):
+        return sum(len({one.ids[0] for one in found}) for found in results)
+
+    assert first_ids(diverse) > first_ids(likely)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(("beam", "groups"), [(3, 1), (4, 2)])
+def test_no_ngram_is_repeated(n, beam, groups) -> None:
+    banned = 0
+    for seed in range(3):
+        model = ToyModel(seed=seed, vocab_size=7, eos_bias=-3.0)
+        free = SearchOptions(beam=beam, n_best=beam, diversity_groups=groups)
+        options = SearchOptions(beam=beam, n_best=beam, diversity_groups=groups, no_repeat_ngram=n)
+        results = run(model, SOURCES, LIMITS, options)
+        banned += results != run(model, SOURCES, LIMITS, free)
+        for source, limit, hypotheses in zip(SOURCES, LIMITS, results, strict=True):
+            assert_same(hypotheses, slow_beam(model, source, limit, options))
+            for ids in (hypothesis.ids for hypothesis in hypotheses):
+                ngrams = [ids[i : i + n] for i in range(len(ids) - n + 1)]
+                assert len(set(ngrams)) == len(ngrams)
+    assert banned == 3
+
+
+@pytest.mark.parametrize("stopping", ["exact", "first"])
+@pytest.mark.parametrize(("beam", "groups", "n"), [(2, 1, 0), (5, 1, 0), (4, 2, 0), (3, 1, 2)])
+def test_prefixes_are_forced_and_the_search_goes_on_from_them(stopping, beam, groups, n) -> None:
+    for seed in range(5):
+        model = ToyModel(seed=seed, vocab_size=7)
+        options = SearchOptions(beam=beam, n_best=beam, stopping=stopping, diversity_groups=groups, no_repeat_ngram=n)
+        results = run(model, SOURCES, LIMITS, options, forbidden=(0,), prefixes=PREFIXES)
+        for source, limit, prefix, hypotheses in zip(SOURCES, LIMITS, PREFIXES, results, strict=True):
+            assert_same(hypotheses, slow_beam(model, source, limit, options, forbidden=(0,), prefix=prefix))
+            assert hypotheses
+            for hypothesis in hypotheses:
+                assert list(hypothesis.ids[: len(prefix)]) == prefix
+                assert hypothesis.token_log_probs == pytest.approx(model.forced(source, hypothesis.ids))
+
+
+def test_the_batch_does_not_matter_to_groups_prefixes_and_ngrams() -> None:
+    model = ToyModel(seed=3, vocab_size=7)
+    options = SearchOptions(beam=6, n_best=4, diversity_groups=3, no_repeat_ngram=2)
+    together = run(model, SOURCES, LIMITS, options, prefixes=PREFIXES)
+    alone = [
+        run(model, [source], [limit], options, prefixes=[prefix])[0]
+        for source, limit, prefix in zip(SOURCES, LIMITS, PREFIXES, strict=True)
+    ]
+    assert together == alone
+    assert run(model, SOURCES[::-1], LIMITS[::-1], options, prefixes=PREFIXES[::-1]) == together[::-1]
+
+
 def test_empty_batch() -> None:
     model = ToyModel(seed=3)
     assert run(model, [], [], SearchOptions()) == []
+    assert run(model, [], [], SearchOptions(beam=6, diversity_groups=3)) == []
     assert model.steps == []
 
 

@@ -4,13 +4,13 @@ import torch
 from attendo.decoding.beam import beam_search, search
 from attendo.decoding.greedy import greedy
 from attendo.decoding.search import SearchOptions
-from tests.decoding.toy import BOS, EOS, ToyModel
+from tests.decoding.toy import BOS, EOS, ToyModel, slow_beam
 
 SOURCES = [11, 23, 5, 17, 2, 31, 7]
 LIMITS = [7, 3, 0, 11, 5, 2, 13]
 
 
-def run(model, sources, limits, *, algorithm=greedy, options=None, forbidden=()):
+def run(model, sources, limits, *, algorithm=greedy, options=None, forbidden=(), prefixes=None):
     options = options or SearchOptions(beam=1)
     return algorithm(
         model.step,
@@ -21,6 +21,7 @@ def run(model, sources, limits, *, algorithm=greedy, options=None, forbidden=())
         limits=limits,
         options=options,
         forbidden=forbidden,
+        prefixes=prefixes,
     )
 
 
@@ -60,6 +61,20 @@ def test_beam_of_one_is_greedy(coarse) -> None:
         # A beam of one that ends at its first EOS is the same search by other code.
         options = SearchOptions(beam=1, stopping="first")
         assert run(model, SOURCES, LIMITS, algorithm=beam_search, options=options, forbidden=(0,)) == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_greedy_keeps_to_prefixes_and_does_not_repeat_itself(n) -> None:
+    prefixes = [[3, 4], [], [], [5, 5, 5, 5, 3], [6], [4, 3], [0]]
+    options = SearchOptions(beam=1, no_repeat_ngram=n, stopping="first")
+    for seed in range(11):
+        model = ToyModel(seed=seed, vocab_size=7)
+        results = run(model, SOURCES, LIMITS, options=options, forbidden=(0,), prefixes=prefixes)
+        for source, limit, prefix, (hypothesis,) in zip(SOURCES, LIMITS, prefixes, results, strict=True):
+            ((ids, score),) = slow_beam(model, source, limit, options, forbidden=(0,), prefix=prefix)
+            assert hypothesis.ids == ids
+            assert hypothesis.score == pytest.approx(score)
+            assert list(ids[: len(prefix)]) == prefix
 
 
 def test_the_batch_does_not_matter() -> None:

@@ -1,11 +1,9 @@
 import math
 
 import pytest
-import torch
 
-from attendo.decoding.search import SearchOptions, check_arguments, make_hypothesis, permitted_log_probs
-from attendo.errors import AttendoError, ConfigError
-from tests.decoding.toy import EOS
+from attendo.decoding.search import SearchOptions, make_hypothesis
+from attendo.errors import ConfigError
 
 
 def test_penalties_are_the_formulas() -> None:
@@ -18,19 +16,44 @@ def test_penalties_are_the_formulas() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"beam": 0}, "beam is 0"),
-        ({"beam": 3, "n_best": 5}, "n_best is 5"),
-        ({"n_best": 0}, "n_best is 0"),
-        ({"alpha": -0.1}, "alpha is -0.1"),
-        ({"alpha": math.nan}, "alpha is nan"),
-        ({"alpha": math.inf}, "alpha is inf"),
-        ({"length_penalty": "gnm"}, "length_penalty is 'gnm'.*gnmt, average, none"),
-        ({"stopping": "last"}, "stopping is 'last'.*exact, first"),
+        ({"beam": 0}, "beam = 0: must be at least 1"),
+        ({"beam": 2.5}, "beam = 2.5: must be a whole number"),
+        ({"beam": 3, "n_best": 5}, "n_best = 5: must be at most beam, which is 3.*widen the beam"),
+        ({"n_best": 0}, "n_best = 0"),
+        ({"alpha": -0.1}, "alpha = -0.1"),
+        ({"alpha": math.nan}, "alpha = nan"),
+        ({"alpha": math.inf}, "alpha = inf"),
+        ({"length_penalty": "gnm"}, "length_penalty = 'gnm'.*gnmt, average, none"),
+        ({"stopping": "last"}, "stopping = 'last'.*exact, first"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram = -1"),
+        ({"diversity_groups": 0}, "diversity_groups = 0"),
+        ({"beam": 5, "diversity_groups": 2}, "diversity_groups = 2: must divide beam, which is 5"),
+        ({"beam": 6, "diversity_groups": 3, "diversity": -1.0}, "diversity = -1.0"),
+        ({"diversity": 0.7}, "diversity = 0.7: .*diversity_groups"),
+        ({"sample": True, "temperature": 0}, "temperature = 0.0: must be a number greater than 0"),
+        ({"sample": True, "temperature": math.nan}, "temperature = nan"),
+        ({"sample": True, "top_k": 0}, "top_k = 0: must be at least 1"),
+        ({"sample": True, "top_p": 0.0}, "top_p = 0.0: must be greater than 0 and at most 1"),
+        ({"sample": True, "top_p": 1.1}, "top_p = 1.1"),
+        ({"sample": True, "beam": 6, "diversity_groups": 3}, "diversity_groups = 3: .*sampling"),
+        ({"temperature": 0.7}, "temperature = 0.7: is for sampling.*--sample"),
+        ({"top_k": 3}, "top_k = 3: is for sampling"),
+        ({"top_p": 0.9}, "top_p = 0.9: is for sampling"),
     ],
 )
 def test_impossible_options_are_named(settings, named) -> None:
     with pytest.raises(ConfigError, match=named):
         SearchOptions(**settings)
+
+
+def test_what_goes_together_is_accepted() -> None:
+    assert SearchOptions(sample=True, n_best=7, beam=2, top_k=3, top_p=1.0, temperature=2).temperature == 2.0
+    assert SearchOptions(beam=6, n_best=6, diversity_groups=3, diversity=0, no_repeat_ngram=3).diversity == 0.0
+
+
+def test_the_options_in_use_are_those_that_were_changed() -> None:
+    assert SearchOptions(beam=5).in_use() == {}
+    assert SearchOptions(beam=3, sample=True, top_k=2).in_use() == {"beam": 3, "sample": True, "top_k": 2}
 
 
 def test_hypothesis_counts_eos_and_knows_whether_it_was_cut() -> None:
@@ -41,39 +64,3 @@ def test_hypothesis_counts_eos_and_knows_whether_it_was_cut() -> None:
     assert hypothesis.score == -1.5
     assert hypothesis.finished
     assert not make_hypothesis([3, 4], log_probs, limit=2, options=options).finished
-
-
-def test_what_is_forbidden_keeps_its_share_of_the_probability() -> None:
-    logits = torch.randn(3, 7, generator=torch.Generator().manual_seed(5))
-    before = logits.clone()
-    at_limit = torch.tensor([False, True, False])
-    log_probs = permitted_log_probs(logits, at_limit_N=at_limit, eos=EOS, forbidden=(0, 1))
-    expected = before.log_softmax(dim=1)
-    assert torch.equal(logits, before), "the step's own logits must stay as they are"
-    assert torch.equal(log_probs[[0, 2], 2:], expected[[0, 2], 2:])
-    assert log_probs[1, EOS] == expected[1, EOS]
-    assert torch.isneginf(log_probs[[0, 2], :2]).all()
-    assert torch.isneginf(log_probs[1, [0, 1, 3, 4, 5, 6]]).all()
-
-
-def test_half_precision_logits_are_normalised_in_float32() -> None:
-    logits = torch.randn(3, 7, generator=torch.Generator().manual_seed(5)).bfloat16()
-    log_probs = permitted_log_probs(logits, at_limit_N=torch.zeros(3, dtype=torch.bool), eos=EOS, forbidden=())
-    assert torch.equal(log_probs, logits.float().log_softmax(dim=1))
-
-
-@pytest.mark.parametrize(("place", "value"), [(4, math.nan), (4, math.inf), (EOS, -math.inf)])
-def test_logits_that_cannot_be_searched_are_an_error(place, value) -> None:
-    logits = torch.zeros(3, 7)
-    logits[1, place] = value
-    with pytest.raises(AttendoError, match="logits"):
-        permitted_log_probs(logits, at_limit_N=torch.zeros(3, dtype=torch.bool), eos=EOS, forbidden=())
-
-
-def test_mistaken_arguments_are_errors() -> None:
-    with pytest.raises(ValueError, match="EOS"):
-        check_arguments(EOS, [3], (0, EOS))
-    with pytest.raises(ValueError, match="-2"):
-        check_arguments(EOS, [3, -2], ())
-    with pytest.raises(ValueError, match="2 rows for 3"):
-        permitted_log_probs(torch.zeros(2, 7), at_limit_N=torch.zeros(3, dtype=torch.bool), eos=EOS, forbidden=())

@@ -86,23 +86,55 @@ def exhaustive(
     return sorted(scored, key=lambda entry: -entry[1])[: options.n_best]
 
 
+def permitted(
+    ids: tuple[int, ...], id_: int, limit: int, options: SearchOptions, forbidden: Sequence[int], prefix: Sequence[int]
+) -> bool:
+    """Whether `id_` may come after `ids`, each rule written out."""
+    if len(ids) < len(prefix):
+        return id_ == prefix[len(ids)]
+    if id_ == EOS:
+        return True
+    n, longer = options.no_repeat_ngram, (*ids, id_)
+    ngrams = [longer[i : i + n] for i in range(len(longer) - n + 1)] if n else []
+    return len(ids) < limit and id_ not in forbidden and (len(ngrams) < 2 or ngrams[-1] not in ngrams[:-1])
+
+
 def slow_beam(
-    model: ToyModel, source: int, limit: int, options: SearchOptions, forbidden: Sequence[int] = ()
+    model: ToyModel,
+    source: int,
+    limit: int,
+    options: SearchOptions,
+    forbidden: Sequence[int] = (),
+    prefix: Sequence[int] = (),
 ) -> list[Scored]:
-    """Beam search on lists. With "exact" it never stops before the limit."""
-    live: list[Scored] = [((), 0.0)]
-    ended: list[Scored] = []
-    for length in range(limit + 1):
-        candidates = []
-        for ids, log_prob in live:
-            for id_, value in enumerate(model.log_probs(source, ids)):
-                if id_ == EOS or (length < limit and id_ not in forbidden):
-                    candidates.append(((*ids, id_), log_prob + value))
-        candidates.sort(key=lambda entry: -entry[1])  # stable: equal ones stay in the order of prefix, then id
-        for ids, log_prob in candidates[: options.beam]:
-            if ids[-1] == EOS:
-                ended.append((ids[:-1], log_prob / options.penalty(len(ids))))
-        live = [entry for entry in candidates if entry[0][-1] != EOS][: options.beam]
-        if options.stopping == "first" and len(ended) >= options.beam:
+    """Beam search on lists, group after group. With "exact" it never stops before the limit."""
+    n_groups = options.diversity_groups
+    width = options.beam // n_groups
+    live: list[list[Scored]] = [[((), 0.0)] for _ in range(n_groups)]
+    ended: list[list[Scored]] = [[] for _ in range(n_groups)]
+    for _ in range(limit + 1):
+        chosen: list[int] = []
+        for group in range(n_groups):
+            candidates = []
+            for ids, log_prob in live[group]:
+                for id_, value in enumerate(model.log_probs(source, ids)):
+                    if permitted(ids, id_, limit, options, forbidden, prefix):
+                        candidates.append(((*ids, id_), log_prob + value))
+            # stable: equal ones stay in the order of prefix, then id
+            candidates.sort(key=lambda entry: -entry[1] + options.diversity * chosen.count(entry[0][-1]))
+            for ids, log_prob in candidates[:width]:
+                if ids[-1] == EOS:
+                    ended[group].append((ids[:-1], log_prob / options.penalty(len(ids))))
+            live[group] = [entry for entry in candidates if entry[0][-1] != EOS][:width]
+            chosen += [ids[-1] for ids, _ in live[group]]
+        if options.stopping == "first" and all(
+            len(done) >= width or not going for done, going in zip(ended, live, strict=True)
+        ):
             break
-    return sorted(ended, key=lambda entry: -entry[1])[: options.n_best]
+    kept: list[Scored] = []
+    for rank in range(width):
+        ranked = [sorted(done, key=lambda entry: -entry[1])[rank] for done in ended if len(done) > rank]
+        for entry in sorted(ranked, key=lambda entry: -entry[1]):
+            if len(kept) < options.n_best and entry[0] not in [ids for ids, _ in kept]:
+                kept.append(entry)
+    return sorted(kept, key=lambda entry: -entry[1])

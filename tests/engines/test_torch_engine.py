@@ -1,5 +1,6 @@
 """The engine on a model of random weights, whose outputs are as long as they may be and far from certain."""
 
+import math
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from attendo.data.batch import lengths, pad
 from attendo.decoding.beam import beam_search, search
-from attendo.decoding.search import SearchOptions
+from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines.torch_engine import TorchEngine
 from attendo.models.transformer import Transformer, TransformerConfig, build
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
@@ -21,15 +23,14 @@ def close(expected: Any) -> Any:
     return pytest.approx(expected, rel=0, abs=1e-4)
 
 
-@pytest.fixture(scope="module")
-def model() -> Transformer:
-    torch.manual_seed(3)
+def random_model(seed: int, *, n_decoder_layers: int, d_model: int) -> Transformer:
+    torch.manual_seed(seed)
     config = TransformerConfig(
         source_vocab_size=53,
         target_vocab_size=47,
         n_encoder_layers=2,
-        n_decoder_layers=3,
-        d_model=19,
+        n_decoder_layers=n_decoder_layers,
+        d_model=d_model,
         d_ff=23,
         n_heads=3,
         d_key=5,
@@ -43,8 +44,23 @@ def model() -> Transformer:
 
 
 @pytest.fixture(scope="module")
+def model() -> Transformer:
+    return random_model(3, n_decoder_layers=3, d_model=19)
+
+
+@pytest.fixture(scope="module")
+def other() -> Transformer:
+    return random_model(5, n_decoder_layers=1, d_model=13)
+
+
+@pytest.fixture(scope="module")
 def engine(model: Transformer) -> TorchEngine:
     return TorchEngine(model, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def ensemble(model: Transformer, other: Transformer) -> TorchEngine:
+    return TorchEngine([model, other], torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -66,23 +82,72 @@ class Recomputed:
     ids_NT: Tensor
 
 
-@pytest.fixture(scope="module", params=[SearchOptions(beam=1), SearchOptions(beam=4, n_best=3)], ids=["greedy", "beam"])
-def searched_alone(request, engine, sources):
-    """(options, what is found for each source in a batch of its own)"""
-    return request.param, engine.search(sources, limits(sources), request.param, batch_size=1)
+def prefixes_for(sources: list[list[int]]) -> list[list[int]]:
+    """A function of the source alone: none, or up to four ids."""
+    return [[id % 43 + 4 for id in ids[: sum(ids) % 5]] for ids in sources]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to search."""
+
+    options: SearchOptions
+    models: str = "engine"
+    prefixed: bool = False
+
+    def search(self, engine: TorchEngine, sources: list[list[int]], **batches: Any) -> list[list[Hypothesis]]:
+        prefixes = prefixes_for(sources) if self.prefixed else None
+        return engine.search(sources, limits(sources), self.options, prefixes=prefixes, **batches)
+
+
+WAYS = {
+    "greedy": Way(SearchOptions(beam=1)),
+    "beam": Way(SearchOptions(beam=4, n_best=3)),
+    "diverse": Way(SearchOptions(beam=4, n_best=3, diversity_groups=2)),
+    "no repeats": Way(SearchOptions(beam=3, no_repeat_ngram=2)),
+    "sample": Way(SearchOptions(sample=True, n_best=3)),
+    "nucleus": Way(SearchOptions(sample=True, temperature=0.8, top_k=17, top_p=0.9, no_repeat_ngram=1)),
+    "ensemble": Way(SearchOptions(beam=3, n_best=2), models="ensemble"),
+    "sample of an ensemble": Way(SearchOptions(sample=True, n_best=2), models="ensemble", prefixed=True),
+    "prefixed greedy": Way(SearchOptions(beam=1), prefixed=True),
+    "prefixed beam": Way(SearchOptions(beam=4, n_best=2), prefixed=True),
+    "prefixed diverse ensemble": Way(
+        SearchOptions(beam=4, n_best=4, diversity_groups=2), models="ensemble", prefixed=True
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def searched_alone(request, sources):
+    """(way to search, its engine, what is found for each source in a batch of its own)"""
+    way = WAYS[request.param]
+    engine = request.getfixturevalue(way.models)
+    return way, engine, way.search(engine, sources, batch_size=1)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
-def test_results_do_not_depend_on_the_rest_of_the_batch(engine, sources, searched_alone, batch_size):
-    options, alone = searched_alone
+def test_results_do_not_depend_on_the_rest_of_the_batch(sources, searched_alone, batch_size):
+    way, engine, alone = searched_alone
     order = random.Random(batch_size).sample(range(len(sources)), len(sources))
-    shuffled = [sources[i] for i in order]
-    together = engine.search(shuffled, limits(shuffled), options, batch_size=batch_size, batch_tokens=331)
+    together = way.search(engine, [sources[i] for i in order], batch_size=batch_size, batch_tokens=331)
     assert len({one[0].ids for one in alone}) > 50
     for i, found in zip(order, together, strict=True):
         assert [one.ids for one in found] == [one.ids for one in alone[i]]
         assert [one.score for one in found] == close([one.score for one in alone[i]])
         assert [one.log_prob for one in found] == close([one.log_prob for one in alone[i]])
+
+
+def test_what_is_found_has_the_score_of_its_ids_and_begins_with_its_prefix(sources, searched_alone):
+    way, engine, alone = searched_alone
+    for k in range(way.options.n_best):
+        kept = [i for i, found in enumerate(alone) if len(found) > k]
+        assert len(kept) > 50
+        scored = engine.score([sources[i] for i in kept], [alone[i][k].ids for i in kept], batch_size=13)
+        for i, token_log_probs in zip(kept, scored, strict=True):
+            assert alone[i][k].token_log_probs == close(token_log_probs)
+    if way.prefixed:
+        for prefix, found in zip(prefixes_for(sources), alone, strict=True):
+            assert all(list(one.ids[: len(prefix)]) == prefix for one in found)
 
 
 @pytest.mark.parametrize("batch_size", [2, 64])
@@ -117,7 +182,7 @@ def test_the_cache_equals_computing_everything_again(model, engine, sources, bea
     def select(state: Recomputed, rows_M: Tensor) -> Recomputed:
         return Recomputed(state.source_NS[rows_M], state.source_lengths_N[rows_M], state.ids_NT[rows_M])
 
-    source_NS, source_lengths_N = engine._sources(some)
+    source_NS, source_lengths_N = pad(some, after=EOS), lengths(some)
     start = Recomputed(source_NS, source_lengths_N, torch.empty(len(some), 0, dtype=torch.int64))
     with torch.inference_mode():
         slow = search(step, select, start, bos=BOS, eos=EOS, limits=limits(some), options=options, forbidden=FORBIDDEN)
@@ -127,13 +192,13 @@ def test_the_cache_equals_computing_everything_again(model, engine, sources, bea
         assert [one.log_prob for one in ours] == close([one.log_prob for one in theirs])
 
 
-def test_greedy_equals_a_beam_of_one(model, engine, sources):
+def test_greedy_equals_a_beam_of_one(engine, sources):
     options = SearchOptions(beam=1)
     with torch.inference_mode():
         beams = beam_search(
             engine._step,
             engine._select,
-            model.encode(*engine._sources(sources)),
+            engine._start(sources),
             bos=BOS,
             eos=EOS,
             limits=limits(sources),
@@ -143,6 +208,64 @@ def test_greedy_equals_a_beam_of_one(model, engine, sources):
     for greedy, (beam,) in zip(engine.search(sources, limits(sources), options), beams, strict=True):
         assert greedy[0].ids == beam.ids
         assert greedy[0].score == close(beam.score)
+
+
+def test_an_ensemble_of_one_is_the_model_to_the_last_bit(model, engine, sources):
+    one = TorchEngine([model], torch.device("cpu"))
+    for options in (SearchOptions(beam=1), SearchOptions(beam=4, n_best=3), SearchOptions(sample=True)):
+        assert one.search(sources, limits(sources), options) == engine.search(sources, limits(sources), options)
+    targets = [[id % 43 + 4 for id in ids] for ids in sources]
+    assert one.score(sources, targets) == engine.score(sources, targets)
+
+
+def test_an_ensemble_of_twins_is_the_one(model, engine, sources):
+    twins = TorchEngine([model, model, model], torch.device("cpu"))
+    options = SearchOptions(beam=3, n_best=2)
+    for ours, theirs in zip(
+        twins.search(sources, limits(sources), options), engine.search(sources, limits(sources), options), strict=True
+    ):
+        assert [one.ids for one in ours] == [one.ids for one in theirs]
+        assert [one.log_prob for one in ours] == close([one.log_prob for one in theirs])
+
+
+def test_an_ensemble_scores_by_the_mean_of_the_probabilities(model, other, ensemble, sources):
+    targets = [[id % 43 + 4 for id in reversed(ids)] for ids in sources]
+    scored = ensemble.score(sources, targets, batch_size=11)
+    for source, target, found in zip(sources, targets, scored, strict=True):
+        with torch.inference_mode():
+            probs_TV = (
+                sum(
+                    one(
+                        torch.tensor([[*source, EOS]]), torch.tensor([len(source) + 1]), torch.tensor([[BOS, *target]])
+                    )[0]
+                    .double()
+                    .softmax(dim=1)
+                    for one in (model, other)
+                )
+                / 2
+            )
+        expected = [math.log(probs_TV[t, id]) for t, id in enumerate([*target, EOS])]
+        assert found == close(expected)
+
+
+def test_greedy_of_an_ensemble_is_the_argmax_of_the_mean(model, other, ensemble, sources):
+    for source, (found,) in zip(
+        sources[:13], ensemble.search(sources[:13], limits(sources[:13]), SearchOptions(beam=1)), strict=True
+    ):
+        ids: list[int] = []
+        while len(ids) < len(source) + 5:
+            with torch.inference_mode():
+                mean_V = sum(
+                    one(torch.tensor([[*source, EOS]]), torch.tensor([len(source) + 1]), torch.tensor([[BOS, *ids]]))[
+                        0, -1
+                    ].softmax(dim=0)
+                    for one in (model, other)
+                )
+            mean_V = mean_V.index_fill(0, torch.tensor(FORBIDDEN), 0)
+            if (best := int(mean_V.argmax())) == EOS:
+                break
+            ids.append(best)
+        assert list(found.ids) == ids
 
 
 def test_control_ids_are_never_chosen(engine, sources, model):
