@@ -1,7 +1,11 @@
 """`attendo info`"""
 
+import dataclasses
 import json
-from typing import Any
+import shutil
+from collections.abc import Iterable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,25 +13,39 @@ from attendo.cli.options import common
 from attendo.cli.results import output
 from attendo.errors import ConfigError
 
+if TYPE_CHECKING:
+    from attendo.inspection.parts import Part
+
 
 @click.command(name="info")
 @click.argument("bundle", type=click.Path(), required=False)
 @click.option("--preset", type=click.Choice(["tiny", "small", "base", "big"]), help="A size that is not trained yet.")
 @click.option("--vocab-size", type=click.IntRange(min=1), default=32_000, show_default=True, help="With --preset.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="With --preset: model.d_key=16.")
+@click.option("--parts", is_flag=True, help="The catalogue of parts: what each is, its paper, where the notes have it.")
 @common("as_json")
 def command(
     bundle: str | None,
     preset: Any,
     vocab_size: int,
     assignments: tuple[str, ...],
+    parts: bool,
     as_json: bool,
 ) -> None:
-    """What a bundle is: sizes, parameters, data, scores, how it was trained. Or the parameters of a preset."""
+    """What a bundle is: sizes, parameters, data, scores, how it was trained.
+
+    Or the parameters of a preset, or every part that a model can be made of.
+    """
+    if (bundle is not None) + (preset is not None) + parts != 1:
+        raise ConfigError("give a bundle's folder, --preset or --parts, one of the three: attendo info runs/en-de-1")
+    if parts:
+        from attendo.inspection.parts import PARTS
+
+        rows = [dataclasses.asdict(part) for part in PARTS]
+        output(json.dumps(rows, ensure_ascii=False) if as_json else "\n".join(_catalogue(PARTS)))
+        return
     from attendo.inspection.parameters import bundle_facts, preset_facts
 
-    if (bundle is None) == (preset is None):
-        raise ConfigError("give a bundle's folder or --preset, one of the two: attendo info runs/en-de-1")
     facts = bundle_facts(bundle) if bundle is not None else preset_facts(preset, vocab_size, assignments)
     output(json.dumps(facts, ensure_ascii=False, indent=None) if as_json else "\n".join(_lines(facts)))
 
@@ -45,3 +63,30 @@ def _lines(facts: dict[str, Any], indent: str = "") -> list[str]:
             shown = ", ".join(map(str, value)) if isinstance(value, list) else shown
             lines.append(f"{indent}{key:<{width}}  {shown}")
     return lines
+
+
+def _catalogue(parts: "Iterable[Part]") -> list[str]:
+    """The parts by group, each with what is to be said of it, no wider than the terminal."""
+    from attendo.inspection.parts import EXACT, INTRODUCTION
+
+    lines = _wrapped(INTRODUCTION)
+    for group, members in groupby(parts, key=lambda part: part.group):
+        lines += ["", group]
+        for part in members:
+            marks = [*["default"] * part.default, *["not fused"] * (part.fused is False)]
+            lines += ["", f"  {part.setting}" + (f"  ({', '.join(marks)})" if marks else "")]
+            lines += _wrapped(part.what, "    ")
+            if part.exact != EXACT:
+                lines += _wrapped(part.exact, "    ")
+            lines += [*_wrapped(part.paper, "    paper  "), *_wrapped(part.notes, "    notes  ")]
+    return lines
+
+
+def _wrapped(text: str, label: str = "") -> list[str]:
+    """Lines that begin under the label's end. A Chinese character is two columns wide, which `textwrap` ignores."""
+    from rich.console import Console
+    from rich.text import Text
+
+    width = max(20, min(100, shutil.get_terminal_size().columns) - len(label))
+    lines = [line.plain.rstrip() for line in Text(text).wrap(Console(width=width), width)]
+    return [(label if number == 0 else " " * len(label)) + line for number, line in enumerate(lines)]

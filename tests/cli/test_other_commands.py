@@ -1,12 +1,17 @@
 """score, average, export, info, sample."""
 
+import dataclasses
 import gzip
 import json
 import math
+import subprocess
+import sys
 
 import pytest
+from rich.cells import cell_len
 
 from attendo.bundle import open_bundle
+from attendo.inspection.parts import PARTS
 from tests.cli.command import attendo, unchanged
 from tests.numerals import sentence_pairs
 
@@ -147,11 +152,47 @@ def test_info_of_a_run(trained):
     assert "languages    en, de" in text.out
 
 
+def test_info_of_the_parts():
+    rows = attendo("info", "--parts", "--json").json()
+    assert rows == [dataclasses.asdict(part) for part in PARTS]
+    text = attendo("info", "--parts")
+    assert (text.code, text.err) == (0, "")
+    for row in rows:
+        entry = _entry(text.out, row["setting"])
+        assert ("default" in entry.splitlines()[0]) == row["default"]
+        assert ("not fused" in entry.splitlines()[0]) == (row["fused"] is False)
+        words = " ".join(entry.split())
+        assert all(row[key] in words for key in ("what", "paper", "notes"))
+    batchnorm = " ".join(_entry(text.out, "model.norm=batchnorm").split())
+    assert "While training, a sentence depends on its batch" in batchnorm
+
+
+def _entry(catalogue, setting):
+    """The lines of one part, up to the empty line after them."""
+    return next(entry for entry in catalogue.split("\n\n") if entry.splitlines()[0].split("  (")[0] == f"  {setting}")
+
+
+@pytest.mark.parametrize("columns", [41, 80, 300])
+def test_the_parts_fit_the_terminal(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = attendo("info", "--parts").out.splitlines()
+    widest = max(cell_len(line) for line in lines if not line.startswith("  model."))
+    assert min(columns, 100) - 12 < widest <= min(columns, 100)
+
+
+def test_the_parts_are_told_without_torch():
+    code = "import sys; from attendo.cli.main import run; sys.argv[1:] = ['info', '--parts']; run(); "
+    code += "sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ([], 2, "give a bundle's folder or --preset, one of the two"),
-        (["x", "--preset", "base"], 2, "one of the two"),
+        ([], 2, "give a bundle's folder, --preset or --parts, one of the three"),
+        (["x", "--preset", "base"], 2, "one of the three"),
+        (["x", "--parts"], 2, "one of the three"),
+        (["--preset", "base", "--parts"], 2, "one of the three"),
         (["nowhere"], 4, "there is no folder nowhere"),
         (
             ["--preset", "base", "--set", "model.d_modle=1"],

@@ -1,0 +1,265 @@
+"""Every part alone, exchanged in the `tiny` preset, on Multi30K English→German: the table of docs/parts.md.
+
+    python -m benchmarks.parts [DATA] measure    # tokens/s of every part, interleaved, on an otherwise idle machine
+    python -m benchmarks.parts [DATA] train      # the steps that fit into the minutes at that speed, then validation
+    python -m benchmarks.parts [DATA] table      # what was found, as Markdown
+
+DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi30k/train.en.gz`, … . The length of a run
+is fixed in steps before it starts: minutes * 60 * measured tokens per second / tokens per step. So its BLEU does not
+depend on what else the machine does meanwhile, and `train` can put one run on each core, where two threads of one run
+would wait for each other. Selection plays no part: every run is scored once, at its last step, on the validation set.
+Test sets are not read. A run that is done is not done again: start `train` once more to go on.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import attendo
+from attendo import machine
+from attendo.bundle import weights_of
+from attendo.config import from_dict, merge
+from attendo.data.loader import Position, batches_from
+from attendo.data.prepare import Prepared, prepare
+from attendo.models.transformer import build, parameter_table
+from attendo.plan import resolve
+from attendo.recipe import DataConfig
+from attendo.reporting import Silent
+from attendo.training.ema import MovingAverage
+from attendo.training.loop import take_step
+from attendo.training.loss import build_loss
+from attendo.training.optimizer import build_optimizer
+
+DEFAULT = "default"
+
+PARTS: dict[str, dict[str, Any]] = {
+    DEFAULT: {},
+    "default, seed 2": {"seed": 2},
+    "positions=none": {"model": {"positions": "none"}},
+    "positions=sinusoidal-concatenated": {"model": {"positions": "sinusoidal-concatenated"}},
+    "positions=learned": {"model": {"positions": "learned"}},
+    "positions=rotary": {"model": {"positions": "rotary"}},
+    "positions=shaw": {"model": {"positions": "shaw"}},
+    "positions=t5": {"model": {"positions": "t5"}},
+    "positions=complex": {"model": {"positions": "complex"}},
+    "scoring=dot": {"model": {"scoring": "dot"}},
+    "scoring=additive": {"model": {"scoring": "additive"}},
+    "share_query_key=true": {"model": {"share_query_key": True}},
+    "n_key_heads=2": {"model": {"n_key_heads": 2}},
+    "n_key_heads=1": {"model": {"n_key_heads": 1}},
+    "value_rank=32": {"model": {"value_rank": 32}},
+    "span=window": {"model": {"span": "window"}},
+    "span=chunk": {"model": {"span": "chunk"}},
+    "heads=branched": {"model": {"heads": "branched"}},
+    "norm=rmsnorm": {"model": {"norm": "rmsnorm"}},
+    "norm=batchnorm": {"model": {"norm": "batchnorm"}},
+    "norm=scalenorm": {"model": {"norm": "scalenorm"}},
+    "norm_place=post": {"model": {"norm_place": "post"}},
+    "norm_place=sandwich": {"model": {"norm_place": "sandwich"}},
+    "activation=gelu": {"model": {"activation": "gelu"}},
+    "activation=silu": {"model": {"activation": "silu"}},
+    "activation=swiglu": {"model": {"activation": "swiglu"}},
+    "activation=relu2": {"model": {"activation": "relu2"}},
+    "share_layers=groups": {"model": {"share_layers": "groups"}},
+    "share_layers=all": {"model": {"share_layers": "all"}},
+    "share_encoder_decoder=true": {"model": {"share_encoder_decoder": True}},
+    "tie_embeddings=target": {"model": {"tie_embeddings": "target"}},
+    "tie_embeddings=none": {"model": {"tie_embeddings": "none"}},
+    "layer_drop=0.1": {"model": {"layer_drop": 0.1}},
+    "training.ema=0.998": {"training": {"ema": 0.998}},
+    "default, seed 3": {"seed": 3},
+}
+SEEDS = [name for name in PARTS if name.startswith(DEFAULT)]
+BURST_SECONDS = 3.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with multi30k/ in it")
+    parser.add_argument("what", choices=["measure", "train", "one", "table"])
+    parser.add_argument("--minutes", type=float, default=5.0, help="training time of each part")
+    parser.add_argument("--rounds", type=int, default=3, help="how often every part's speed is measured")
+    parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time, each with its share of the cores")
+    parser.add_argument("--out", type=Path, default=Path("runs/parts"))
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this one, or these")
+    arguments = parser.parse_args()
+    if arguments.data is None:
+        parser.error("give the data folder, or set ATTENDO_DATA")
+    names = arguments.part or list(PARTS)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    match arguments.what:
+        case "measure":
+            measure(arguments.out, arguments.data, names, arguments.rounds)
+        case "train":
+            train_all(arguments, names)
+        case "one":
+            train_one(arguments.out, arguments.data, names[0], arguments.minutes)
+        case "table":
+            print(table(arguments.out, arguments.minutes))
+
+
+def settings_of(name: str, data: str) -> dict[str, Any]:
+    corpus = Path(data) / "multi30k"
+    files = {
+        "source": str(corpus / "train.en.gz"),
+        "target": str(corpus / "train.de.gz"),
+        "valid_source": str(corpus / "val.en.gz"),
+        "valid_target": str(corpus / "val.de.gz"),
+    }
+    return merge({"data": files}, PARTS[name])
+
+
+def measure(out: Path, data: str, names: list[str], rounds: int) -> None:
+    """Bursts of training steps, part after part on the same batches, round after round."""
+    machine.ready("cpu")
+    config = from_dict(DataConfig, settings_of(DEFAULT, data)["data"])
+    prepared = prepare(
+        config.files(),
+        config.valid_files(),
+        tokenizers=None,
+        kind="bpe",
+        vocab_size=None,
+        joint=True,
+        max_length=config.max_length,
+        cache=out / ".cache",
+        reporter=Silent(),
+    )
+    trials = {name: Trial(name, data, prepared) for name in names if "seed" not in PARTS[name]}
+    for number in range(rounds):
+        for trial in trials.values():
+            trial.burst()
+        said = ", ".join(f"{name} {trial.rates[-1]:,.0f}" for name, trial in trials.items())
+        print(f"round {number + 1} of {rounds}, tokens/s: {said}", flush=True)
+    path = out / "speed.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    found = {
+        name: {
+            "rates": trial.rates,
+            "tokens_per_step": trial.tokens / trial.steps,
+            "parameters": parameter_table(trial.model)["total"],
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": machine.describe(),
+        }
+        for name, trial in trials.items()
+    }
+    path.write_text(json.dumps({**before, **found}, indent=1))
+
+
+class Trial:
+    """One part under measurement; its batches are those of every other part."""
+
+    def __init__(self, name: str, data: str, prepared: Prepared) -> None:
+        settings = settings_of(name, data)
+        self.config = resolve(settings, "tiny", from_dict(DataConfig, settings["data"]), prepared, None)
+        torch.manual_seed(self.config.seed)
+        self.model = build(self.config.model).train()
+        self.loss = build_loss(self.config.training)
+        self.optimizer = build_optimizer(self.model, self.config.training)
+        ema = self.config.training.ema
+        self.average = MovingAverage(weights_of(self.model), ema) if ema else None
+        self.batches = batches_from(
+            prepared.store, Position(), batch_tokens=self.config.training.batch_tokens, seed=self.config.seed
+        )
+        self.rates: list[float] = []
+        self.steps, self.tokens = 0, 0
+        self._step()  # the first allocates
+
+    def burst(self) -> None:
+        began, before = time.perf_counter(), self.tokens
+        while time.perf_counter() - began < BURST_SECONDS:
+            self._step()
+        self.rates.append((self.tokens - before) / (time.perf_counter() - began))
+
+    def _step(self) -> None:
+        batch, _, _ = next(self.batches)
+        take_step(
+            self.model,
+            self.loss,
+            self.optimizer,
+            [batch],
+            config=self.config.training,
+            device=torch.device("cpu"),
+        )
+        self.steps += 1
+        if self.average is not None:
+            self.average.update(self.steps)
+        self.tokens += batch.n_tokens
+
+
+def train_all(arguments: argparse.Namespace, names: list[str]) -> None:
+    """Every run that is not done yet, so many at a time, each in a process of its own."""
+    threads = max(1, len(os.sched_getaffinity(0)) // arguments.side_by_side)
+    waiting = [name for name in names if not (folder(arguments.out, name) / "scores.json").exists()]
+    running: dict[subprocess.Popen[bytes], str] = {}
+    while waiting or running:
+        while waiting and len(running) < arguments.side_by_side:
+            name = waiting.pop(0)
+            command = [sys.executable, "-m", "benchmarks.parts", arguments.data, "one", "--part", name]
+            command += ["--minutes", str(arguments.minutes), "--out", str(arguments.out)]
+            running[subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)})] = name
+        for process in [process for process in running if process.poll() is not None]:
+            print(f"{running.pop(process)}: {'done' if process.returncode == 0 else 'failed'}", flush=True)
+        time.sleep(1)
+
+
+def train_one(out: Path, data: str, name: str, minutes: float) -> None:
+    path = folder(out, name)
+    if path.exists():
+        attendo.resume(path, device="cpu")
+        return
+    speed = json.loads((out / "speed.json").read_text())[DEFAULT if name in SEEDS else name]
+    steps = round(minutes * 60 * statistics.median(speed["rates"]) / speed["tokens_per_step"])
+    training = {"steps": steps, "validate_every": steps, "checkpoint_every": 200, "keep_checkpoints": 1, "average": 0}
+    settings = merge(settings_of(name, data), {"training": training})
+    attendo.train(settings=settings, preset="tiny", out=path, device="cpu")
+
+
+def folder(out: Path, name: str) -> Path:
+    return out / "".join(letter if letter.isalnum() or letter in "=.-_" else "-" for letter in name)
+
+
+def table(out: Path, minutes: float) -> str:
+    """Validation BLEU with beam 5 of every part, beside its speed and size."""
+    speeds = json.loads((out / "speed.json").read_text())
+    seeds = [scores(out, name)["validation"]["bleu"]["score"] for name in SEEDS if scores(out, name)]
+    conditions = speeds[DEFAULT]
+    lines = [
+        f"{conditions['date']}, {conditions['machine']['processor']}, {conditions['machine']['threads']} threads, "
+        f"torch {conditions['machine']['torch']}; {minutes:g} minutes each; BLEU on the validation set with beam 5, "
+        f"`{scores(out, DEFAULT)['validation']['bleu']['signature']}`.",
+        "",
+        f"The default with three seeds: {', '.join(f'{score:.1f}' for score in seeds)}.",
+        "",
+        "| part | BLEU | perplexity | tokens/s, median (least to most) | against the default | steps | parameters |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    usual = statistics.median(speeds[DEFAULT]["rates"])
+    for name in PARTS:
+        found = scores(out, name)
+        if not found:
+            continue
+        speed = speeds[DEFAULT if name in SEEDS else name]
+        rates = speed["rates"]
+        lines.append(
+            f"| {name} | {found['validation']['bleu']['score']:.1f} | {found['perplexity']:.2f} | "
+            f"{statistics.median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}) | "
+            f"{statistics.median(rates) / usual:.2f} | {found['steps']:,} | {speed['parameters']:,} |"
+        )
+    return "\n".join(lines)
+
+
+def scores(out: Path, name: str) -> dict[str, Any]:
+    path = folder(out, name) / "scores.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+if __name__ == "__main__":
+    main()
