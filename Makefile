@@ -15,9 +15,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-# Lint, types and the quick tests.
+# Lint, types and the quick tests, on all cores: each test takes one.
 test: lint
-	$(BIN)/python -m pytest -m "not proof"
+	$(BIN)/python -m pytest -m "not proof" -n auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

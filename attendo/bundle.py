@@ -12,7 +12,8 @@
     tensorboard/         the same for TensorBoard, if asked  }
     checkpoints/step-N/  weights.safetensors and, in the latest ones, state.safetensors
 
-Text and safetensors only: nothing in a bundle is ever executed. Every file is written beside and renamed.
+Text and safetensors only, but for TensorBoard's own files: nothing in a bundle is ever executed. Every file is written
+beside and renamed; only the logs are written on.
 """
 
 import json
@@ -298,6 +299,11 @@ def average_weights(bundle: Bundle, steps: list[int]) -> Weights:
 
 def average_last(bundle: Bundle, last: int, out: Path) -> tuple[Bundle, list[int]]:
     """A new bundle with the mean of the last checkpoints of a run, and the steps they are of."""
+    if bundle.config.model.norm == "batchnorm":
+        raise BundleError(
+            f"{bundle.path} has batchnorm, whose running statistics belong to the weights they were taken with: an "
+            "average would need statistics of its own, from the training pairs. Use the run's own weights."
+        )
     steps = bundle.regular_checkpoints()
     if len(steps) < last:
         raise BundleError(

@@ -17,6 +17,7 @@ from attendo.data.batching import epoch_plan
 from attendo.data.loader import Position, batches_from
 from attendo.data.prepare import Prepared
 from attendo.errors import ConfigError
+from attendo.models.parts import RATES
 from attendo.models.transformer import Transformer
 from attendo.recipe import DataConfig, RecipeName, RunConfig, choose, intervals
 from attendo.reporting import duration
@@ -45,19 +46,36 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
         choose(preset, pairs=1, adapt=None if start is None else start.config.model),
         _tied(joint),
         _model_of(start),
+        {} if start is None else {"data": {"max_length": start.config.data.max_length}},
         settings,
     ]
     config = from_dict(RunConfig, merge({"data": {"source": ""}}, *layers, {"model": sizes}))
+    for key, words in config.model.unused():
+        if key in settings.get("model", {}):
+            raise ConfigError(f"model.{key} = {getattr(config.model, key)!r}: has no effect, since {words}.")
     places = config.data.max_length + 1 + EXTRA_LENGTH  # with BOS
     if config.model.positions == "learned" and config.model.n_positions < places:
         raise ConfigError(
             f"model.n_positions = {config.model.n_positions}: translations can be as long as data.max_length "
             f"({config.data.max_length}) and {EXTRA_LENGTH} more, so learned positions must be at least {places}."
         )
+    if start is not None:
+        _check_kept(settings, config, start)
+
+
+def _check_kept(settings: Mapping[str, Any], config: RunConfig, start: Bundle) -> None:
+    """What a run that starts from a bundle keeps of it: weights used in another way would be another model."""
     for key, value in settings.get("tokenizer", {}).items():
-        if start is not None and value != getattr(start.config.tokenizer, key):
+        if value != getattr(start.config.tokenizer, key):
             raise ConfigError(
                 f"tokenizer.{key} = {value!r}: the run starts from {start.path} and keeps its tokenizer. Leave it out."
+            )
+    for key in settings.get("model", {}):
+        value, kept = getattr(config.model, key), getattr(start.config.model, key)
+        if key not in RATES and key not in _vocabularies(0, 0) and value != kept:
+            raise ConfigError(
+                f"model.{key} = {value!r}: the run starts from {start.path} and keeps its model, where it is {kept!r}. "
+                f"Leave it out; only {', '.join(RATES)} may change."
             )
 
 

@@ -28,7 +28,7 @@ from attendo.config import from_dict, merge
 from attendo.data.loader import batches_from
 from attendo.data.prepare import Prepared, open_prepared, prepare
 from attendo.engines.torch_engine import TorchEngine
-from attendo.errors import BundleError, DataError, Interrupted, TrainingError
+from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
 from attendo.evaluation.report import training_report
 from attendo.models.transformer import Transformer, build, parameter_table
 from attendo.plan import announcement, bound, check_settings, next_folder, resolve, seconds_per_step
@@ -43,7 +43,7 @@ from attendo.training.optimizer import build_optimizer
 from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress, capture, restore
-from attendo.training.tensorboard import require_tensorboard, tensorboard_log
+from attendo.training.tensorboard import tensorboard_log, why_no_tensorboard
 from attendo.translator import Translator
 from attendo.validation import Validator, validation_in_words
 
@@ -74,8 +74,8 @@ def train(
     reporter = reporter or Silent()
     start = None if settings.get("adapt_from") is None else open_bundle(settings["adapt_from"])
     check_settings(settings, preset, start)
-    if settings.get("training", {}).get("tensorboard"):
-        require_tensorboard()
+    if settings.get("training", {}).get("tensorboard") and (missing := why_no_tensorboard()):
+        raise ConfigError(f"training.tensorboard = True: {missing}, or go without (training.tensorboard=false).")
     inherited = {} if start is None else {"max_length": start.config.data.max_length}
     data = from_dict(DataConfig, merge(inherited, settings.get("data", {})), where="data.")
     if data.languages is None:
@@ -125,8 +125,8 @@ def resume(path: Path | str, *, device: machine.DeviceName = "auto", reporter: R
             f"{path} has finished: there is nothing to resume. To train it further on the same or other pairs, use "
             f"attendo train SOURCE TARGET --from {path}"
         )
-    if config.training.tensorboard:
-        require_tensorboard()
+    if config.training.tensorboard and (missing := why_no_tensorboard()):
+        reporter.say(f"{missing}; going on without its curves.")
     chosen_device = machine.ready(device)
     prepared = open_prepared(bundle.path.parent / ".cache" / facts["store"])
     if prepared is None:
@@ -281,8 +281,8 @@ class _Run:
                 f"{entry['tokens_per_second']:,} tokens/s  {duration(left)} left",
             )
 
-        asked = self.training.tensorboard
-        with tensorboard_log(self.bundle.path / "tensorboard", first) if asked else contextlib.nullcontext() as curves:
+        wanted = self.training.tensorboard and not why_no_tensorboard()
+        with tensorboard_log(self.bundle.path / "tensorboard", first) if wanted else contextlib.nullcontext() as curves:
             yield log
 
     def _explained(self, error: TrainingError, last_good: Progress) -> str:

@@ -74,7 +74,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "tie_embeddings=target": {"model": {"tie_embeddings": "target"}},
     "tie_embeddings=none": {"model": {"tie_embeddings": "none"}},
     "layer_drop=0.1": {"model": {"layer_drop": 0.1}},
-    "training.ema=0.998": {"training": {"ema": 0.998}},
+    "training.ema=0.98": {"training": {"ema": 0.98}},
     "default, seed 3": {"seed": 3},
 }
 SEEDS = [name for name in PARTS if name.startswith(DEFAULT)]
@@ -197,6 +197,7 @@ class Trial:
 def train_all(arguments: argparse.Namespace, names: list[str]) -> None:
     """Every run that is not done yet, so many at a time, each in a process of its own."""
     threads = max(1, len(os.sched_getaffinity(0)) // arguments.side_by_side)
+    failed = []
     waiting = [name for name in names if not (folder(arguments.out, name) / "scores.json").exists()]
     running: dict[subprocess.Popen[bytes], str] = {}
     while waiting or running:
@@ -206,8 +207,12 @@ def train_all(arguments: argparse.Namespace, names: list[str]) -> None:
             command += ["--minutes", str(arguments.minutes), "--out", str(arguments.out)]
             running[subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)})] = name
         for process in [process for process in running if process.poll() is not None]:
-            print(f"{running.pop(process)}: {'done' if process.returncode == 0 else 'failed'}", flush=True)
+            name = running.pop(process)
+            print(f"{name}: {'done' if process.returncode == 0 else 'failed'}", flush=True)
+            failed += [name] * (process.returncode != 0)
         time.sleep(1)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 def train_one(out: Path, data: str, name: str, minutes: float) -> None:
@@ -227,25 +232,22 @@ def folder(out: Path, name: str) -> Path:
 
 
 def table(out: Path, minutes: float) -> str:
-    """Validation BLEU with beam 5 of every part, beside its speed and size."""
+    """Validation BLEU with beam 5 of every part that is done, beside its speed and size."""
     speeds = json.loads((out / "speed.json").read_text())
-    seeds = [scores(out, name)["validation"]["bleu"]["score"] for name in SEEDS if scores(out, name)]
-    conditions = speeds[DEFAULT]
+    done = {name: found for name in PARTS if (found := scores(out, name))}
+    if not done:
+        sys.exit(f"no run in {out} is done")
+    conditions, signature = speeds[DEFAULT], next(iter(done.values()))["validation"]["bleu"]["signature"]
+    usual = statistics.median(speeds[DEFAULT]["rates"])
     lines = [
         f"{conditions['date']}, {conditions['machine']['processor']}, {conditions['machine']['threads']} threads, "
         f"torch {conditions['machine']['torch']}; {minutes:g} minutes each; BLEU on the validation set with beam 5, "
-        f"`{scores(out, DEFAULT)['validation']['bleu']['signature']}`.",
-        "",
-        f"The default with three seeds: {', '.join(f'{score:.1f}' for score in seeds)}.",
+        f"`{signature}`.",
         "",
         "| part | BLEU | perplexity | tokens/s, median (least to most) | against the default | steps | parameters |",
         "|---|---|---|---|---|---|---|",
     ]
-    usual = statistics.median(speeds[DEFAULT]["rates"])
-    for name in PARTS:
-        found = scores(out, name)
-        if not found:
-            continue
+    for name, found in done.items():
         speed = speeds[DEFAULT if name in SEEDS else name]
         rates = speed["rates"]
         lines.append(
@@ -253,7 +255,8 @@ def table(out: Path, minutes: float) -> str:
             f"{statistics.median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}) | "
             f"{statistics.median(rates) / usual:.2f} | {found['steps']:,} | {speed['parameters']:,} |"
         )
-    return "\n".join(lines)
+    missing = [name for name in PARTS if name not in done]
+    return "\n".join([*lines, *(["", f"Not done yet: {', '.join(missing)}."] if missing else [])])
 
 
 def scores(out: Path, name: str) -> dict[str, Any]:

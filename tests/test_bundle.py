@@ -3,6 +3,7 @@
 import ast
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -369,6 +370,15 @@ def test_an_average_is_also_one_of_the_statistics(small):
     for name, tensor in averaged.items():
         assert tensor.dtype == torch.float32
         torch.testing.assert_close(tensor, torch.stack([one[name] for one in weights]).mean(0))
+
+
+def test_an_average_with_running_statistics_is_refused(trained, tmp_path):
+    config = trained.bundle.config
+    batchnorm = replace(config, model=replace(config.model, norm="batchnorm"))
+    bundle = Bundle(trained.path, batchnorm, trained.bundle.tokenizers)
+    with pytest.raises(BundleError, match="batchnorm, whose running statistics belong to the weights"):
+        average_last(bundle, 2, tmp_path / "averaged")
+    assert not (tmp_path / "averaged").exists()
 
 
 # --- nothing is executed ----------------------------------------------------------------------------------------

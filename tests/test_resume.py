@@ -276,6 +276,28 @@ def test_killed_with_an_average_and_curves(averaging: dict[str, Any], averaged: 
     assert curve(bundle, "validation/bleu").keys() == losses(averaged, "validation").keys()
 
 
+def test_resumed_where_tensorboard_is_not_installed(
+    averaging: dict[str, Any], averaged: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is worth more than its curves."""
+    out = tmp_path / "run"
+    stop(lambda reporter: run.train(settings=averaging, out=out, reporter=reporter), 7)
+    files = sorted((out / "tensorboard").iterdir())
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard")
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    said = Listening()
+    assert_same(run.resume(out, reporter=said), averaged)
+    assert "pip install 'attendo[tensorboard]'; going on without its curves." in said.text
+    assert sorted((out / "tensorboard").iterdir()) == files
+
+
+class Listening(Silent):
+    text = ""
+
+    def say(self, text: str) -> None:
+        self.text += text
+
+
 @pytest.mark.parametrize("ema", [0.0, 0.7])
 def test_running_statistics_go_on_too(settings: dict[str, Any], tmp_path: Path, ema: float) -> None:
     batchnorm = merge(settings, {"model": {"norm": "batchnorm"}, "training": {"ema": ema}})

@@ -1,8 +1,9 @@
 """The catalogue: every part that can be exchanged, in a sentence, with its paper and where the notes speak of it.
 
 The notes are the five study notes that attendo follows. They are named by their title, then the heading, in their own
-words: "week4: transformers", "Transformer Q&A" (by question), "Transformer", "大模型基础" and "Paper reading" (on
-"Attention Is All You Need"). "after …" is where they raise the question that a part answers, or the idea it develops.
+words: "week4: transformers", "Transformer Q&A" (of the two called "Transformer" the one that asks questions, by their
+numbers), "Transformer", "大模型基础" and "Paper reading" (on "Attention Is All You Need"). "after …" is where they
+raise the question that a part answers, or the idea it develops.
 """
 
 from dataclasses import dataclass
@@ -116,6 +117,8 @@ PARTS = (
         paper="Raffel et al. 2020, T5, arXiv:1910.10683",
         notes="after Transformer Q&A, Q20 (相对位置编码, 2)",
         fused=True,
+        exact="Only translating uses the fused kernel, which gives no gradient to what is added to the scores. "
+        "The same result with a cache and in any batch.",
     ),
     Part(
         group="Positions",
@@ -227,7 +230,8 @@ PARTS = (
     Part(
         group="Heads",
         setting="model.value_rank=32",
-        what="The matrix of the values is the product of two thin ones: fewer parameters, a lower rank.",
+        what="The matrix of the values is the product of two thin ones: a lower rank and, below half the full one, "
+        "fewer parameters.",
         paper="Winata et al. 2020, Low-Rank Transformer, arXiv:1910.13923",
         notes="Transformer, 细节",
         fused=True,

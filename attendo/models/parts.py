@@ -1,5 +1,6 @@
 """What a layer is made of: the settings that choose its parts, and the parts that they choose."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ ScoringName = Literal["scaled-dot", "dot", "additive"]
 SpanName = Literal["full", "window", "chunk"]
 HeadsName = Literal["joined", "branched"]
 SharingName = Literal["none", "groups", "all"]
+
+# What a model does in training only: another rate fits the same weights.
+RATES = ("residual_dropout", "attention_dropout", "activation_dropout", "layer_drop")
 
 BUCKETS = Rule("must be an even number of at least 4", lambda value: value >= 4 and value % 2 == 0)
 
@@ -93,6 +97,24 @@ class LayerConfig(Settings):
                 f"batchnorm keeps running statistics for each place in the network, and with share_layers "
                 f"'{self.share_layers}' one norm would stand at several; use another norm, or share_layers 'none'",
             )
+
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """(key, why in words) of each setting that was changed and belongs to a part that is not chosen."""
+        belonging = {
+            "n_positions": (self.positions == "learned", f"positions is '{self.positions}', not 'learned'"),
+            "max_distance": (self.positions == "shaw", f"positions is '{self.positions}', not 'shaw'"),
+            "n_buckets": (self.positions == "t5", f"positions is '{self.positions}', not 't5'"),
+            "bucket_distance": (self.positions == "t5", f"positions is '{self.positions}', not 't5'"),
+            "sinusoid_layout": ("sinusoidal" in self.positions, f"positions is '{self.positions}', without sinusoids"),
+            "window": (self.span == "window", f"span is '{self.span}', not 'window'"),
+            "chunk": (self.span == "chunk", f"span is '{self.span}', not 'chunk'"),
+            "left_chunks": (self.span == "chunk", f"span is '{self.span}', not 'chunk'"),
+            "layers_per_group": (self.share_layers == "groups", f"share_layers is '{self.share_layers}', not 'groups'"),
+        }
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for key, (chosen, words) in belonging.items():
+            if not chosen and getattr(self, key) != defaults[key]:
+                yield key, words
 
     def _position_conflicts(self) -> Iterator[tuple[str, str]]:
         if self.positions == "rotary" and self.key_size % 2:
@@ -246,9 +268,9 @@ def build_span(config: LayerConfig) -> Span | None:
             return ChunkSpan(config.chunk, config.left_chunks)
 
 
-def kept_layers(blocks: nn.ModuleList, rate: float, *, training: bool) -> list[bool]:
+def kept_layers(n_layers: int, rate: float, *, training: bool) -> list[bool]:
     """LayerDrop: which layers take part, each left out with probability `rate` while training (Fan et al. 2020)."""
     if not training or rate == 0:
-        return [True] * len(blocks)
-    draws: Tensor = torch.rand(len(blocks))
+        return [True] * n_layers
+    draws: Tensor = torch.rand(n_layers)
     return (draws >= rate).tolist()

@@ -85,7 +85,7 @@ class Stack(nn.Module):
         self.layer_drop = layer_drop
 
     def _kept(self) -> list[bool]:
-        return kept_layers(self.blocks, self.layer_drop, training=self.training)
+        return kept_layers(len(self.blocks), self.layer_drop, training=self.training)
 
     def _normalised(self, x_BTD: Tensor, real: Tensor | None) -> Tensor:
         return x_BTD if self.final_norm is None else self.final_norm(x_BTD, real=real)
@@ -94,9 +94,9 @@ class Stack(nn.Module):
 class Encoder(Stack):
     """Embedding, then `n_encoder_layers` blocks without cross-attention."""
 
-    def forward(self, source_BS: Tensor, padding: Tensor) -> Tensor:
-        """`padding` is the mask of real positions, [B, 1, 1, S] -> [B, S, D]."""
-        mask, real_BS = span_mask(padding, self.span), padding[:, 0, 0]
+    def forward(self, source_BS: Tensor, real_B11S: Tensor) -> Tensor:
+        """The ids, and the mask of the real ones -> [B, S, D]."""
+        mask, real_BS = span_mask(real_B11S, self.span), real_B11S[:, 0, 0]
         x_BSD = self.embedding(source_BS)
         for block, kept in zip(self.blocks, self._kept(), strict=True):
             if kept:

@@ -49,16 +49,16 @@ class ChunkSpan:
         return (behind_TS >= 0) & (behind_TS <= self.left)
 
 
-def span_mask(padding_B11S: Tensor, span: Span | None) -> Tensor:
+def span_mask(real_B11S: Tensor, span: Span | None) -> Tensor:
     """The real keys within the span of queries at the same positions: [B, 1, 1 or T, S].
 
     A position always sees itself: padding that saw nothing at all would become NaN, and spread.
     """
     if span is None:
-        return padding_B11S
-    positions_S = torch.arange(padding_B11S.shape[-1], device=padding_B11S.device)
-    itself_TS = torch.eye(len(positions_S), dtype=torch.bool, device=padding_B11S.device)
-    return (padding_B11S & span.mask(positions_S[:, None], positions_S)) | itself_TS
+        return real_B11S
+    positions_S = torch.arange(real_B11S.shape[-1], device=real_B11S.device)
+    itself_TS = torch.eye(len(positions_S), dtype=torch.bool, device=real_B11S.device)
+    return (real_B11S & span.mask(positions_S[:, None], positions_S)) | itself_TS
 
 
 def causal_mask(

@@ -67,7 +67,7 @@ def train(
     looks at the model. `save` is called at every checkpoint and validation, and when the loop is asked to stop.
     Nothing here depends on the clock but the speed that is logged.
     """
-    parameters = list(model.parameters())
+    kept = [*model.parameters(), *model.buffers()]
     clock, tokens, positions = time.perf_counter(), 0, 0
     model.train()
 
@@ -108,7 +108,7 @@ def train(
 
         validating = step % config.validate_every == 0 or step == steps
         if validating or step % config.checkpoint_every == 0:
-            _check_finite(parameters, step)  # a checkpoint that is kept is one to go back to
+            _check_finite(kept, step)  # a checkpoint that is kept is one to go back to
         if validating:
             before = time.perf_counter()
             model.eval()
@@ -156,9 +156,9 @@ def take_step(
     return mean
 
 
-def _check_finite(parameters: list[nn.Parameter], step: int) -> None:
-    """The loss of a step does not know yet what the step has made of the weights."""
-    if not all(bool(parameter.isfinite().all()) for parameter in parameters):
+def _check_finite(tensors: Sequence[Tensor], step: int) -> None:
+    """The loss of a step does not know yet what the step has made of the weights and running statistics."""
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors):
         raise TrainingError(f"the weights are not numbers any more after step {step}.")
 
 

@@ -4,14 +4,24 @@ import torch
 from torch import Tensor, nn
 
 from attendo.errors import BundleError
+from attendo.nn.positions import BucketPositions, ComplexPositions
 from attendo.training.settings import TrainingConfig
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam (Kingma & Ba 2015) or AdamW (Loshchilov & Hutter 2019); decay acts on matrices, not on biases and gains."""
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    vectors = [p for p in model.parameters() if p.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    """Adam (Kingma & Ba 2015) or AdamW (Loshchilov & Hutter 2019); decay acts on matrices, not on biases and gains.
+
+    Tables of biases and of frequencies are not matrices in that sense: zero means something there.
+    """
+    tables = {
+        parameter
+        for module in model.modules()
+        if isinstance(module, BucketPositions | ComplexPositions)
+        for parameter in module.parameters(recurse=False)
+    }
+    decayed = [p for p in model.parameters() if p.ndim > 1 and p not in tables]
+    others = [p for p in model.parameters() if p.ndim <= 1 or p in tables]
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attendo.errors import ConfigError
 from attendo.storage import storage_errors
 
 CURVES = {
@@ -18,15 +17,13 @@ CURVES = {
 }
 
 
-def require_tensorboard() -> None:
-    """An error where the package is not installed, before a run has done any work."""
+def why_no_tensorboard() -> str | None:
+    """What is missing, in words, where the package is not installed."""
     try:
         import torch.utils.tensorboard  # noqa: F401
     except ImportError as error:
-        raise ConfigError(
-            f"training.tensorboard = True: TensorBoard cannot be imported ({error}). Install it with "
-            "pip install 'attendo[tensorboard]', or leave out --tensorboard."
-        ) from None
+        return f"TensorBoard cannot be imported ({error}). Install it with pip install 'attendo[tensorboard]'"
+    return None
 
 
 @contextlib.contextmanager

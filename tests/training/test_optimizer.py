@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from attendo.errors import BundleError, ConfigError
+from attendo.models.transformer import TransformerConfig, build
 from attendo.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
 from attendo.training.settings import TrainingConfig
 
@@ -121,3 +122,15 @@ def test_state_of_another_model_is_refused() -> None:
     model = Line()
     with pytest.raises(BundleError, match="no parameter other"):
         restore_optimizer(model, build_optimizer(model, TrainingConfig()), {"other:exp_avg": torch.zeros(2)})
+
+
+@pytest.mark.parametrize("positions", ["t5", "complex"])
+def test_tables_in_which_zero_means_something_do_not_decay(positions: Any) -> None:
+    """Biases of distances, and the frequencies of words, which at zero would be no positions at all."""
+    config = TransformerConfig(source_vocab_size=11, target_vocab_size=11, d_model=8, n_heads=2, positions=positions)
+    model = build(config)
+    decayed, others = build_optimizer(model, TrainingConfig(optimizer="adamw", weight_decay=0.1)).param_groups
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    assert len(decayed["params"]) + len(others["params"]) == len(names)
+    assert not [name for parameter in decayed["params"] if "positions" in (name := names[parameter])]
+    assert [name for parameter in others["params"] if "positions" in (name := names[parameter])]

@@ -1,0 +1,92 @@
+"""Settings that would do nothing, or would make another model of a bundle, are refused before any work is done."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attendo.bundle import Bundle
+from attendo.errors import ConfigError
+from attendo.models.parts import RATES
+from attendo.plan import check_settings
+
+from .trained import Trained
+
+UNUSED = {
+    "n_positions": 700,
+    "max_distance": 5,
+    "n_buckets": 64,
+    "bucket_distance": 99,
+    "window": 3,
+    "chunk": 3,
+    "left_chunks": 2,
+    "layers_per_group": 3,
+}
+
+
+@pytest.mark.parametrize(("key", "value"), UNUSED.items())
+def test_a_setting_of_a_part_that_is_not_chosen(key: str, value: int) -> None:
+    with pytest.raises(ConfigError, match=rf"^model\.{key} = {value}: has no effect, since .* not '.*'\.$"):
+        check_settings({"model": {key: value}}, "tiny", None)
+
+
+def test_the_layout_of_sinusoids_that_are_not_there() -> None:
+    with pytest.raises(
+        ConfigError, match=r"sinusoid_layout = 'halves': has no effect, since positions is 'rotary'"
+    ):
+        check_settings({"model": {"sinusoid_layout": "halves", "positions": "rotary"}}, "tiny", None)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"positions": "learned", "n_positions": 700},
+        {"positions": "shaw", "max_distance": 5},
+        {"positions": "t5", "n_buckets": 64, "bucket_distance": 99},
+        {"positions": "sinusoidal-concatenated", "sinusoid_layout": "halves"},
+        {"span": "window", "window": 3},
+        {"span": "chunk", "chunk": 3, "left_chunks": 2},
+        {"share_layers": "groups", "layers_per_group": 3},
+        {"window": 8, "n_positions": 512},  # said, but not changed: as in the config of any run
+    ],
+)
+def test_settings_of_chosen_parts(model: dict[str, Any]) -> None:
+    check_settings({"model": model}, "tiny", None)
+
+
+# --- starting from a bundle -------------------------------------------------------------------------------------------
+
+OTHER = {
+    "n_heads": 4,
+    "scoring": "dot",
+    "positions": "none",
+    "sinusoid_layout": "halves",
+    "span": "window",
+    "activation": "relu2",
+    "norm": "rmsnorm",
+    "share_layers": "all",
+    "heads": "branched",
+    "tie_embeddings": "none",
+}
+
+
+@pytest.mark.parametrize(("key", "value"), OTHER.items())
+def test_another_model_than_the_one_to_start_from(trained: Trained, key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"^model\.{key} = {value!r}: the run starts from .* and keeps its model"):
+        check_settings({"model": {key: value}}, "auto", trained.bundle)
+
+
+def test_what_may_differ_from_the_bundle_to_start_from(trained: Trained) -> None:
+    check_settings({"model": dict.fromkeys(RATES, 0.2)}, "auto", trained.bundle)
+    check_settings({"model": {"n_heads": 2, "norm": "layernorm"}}, "auto", trained.bundle)  # as it is
+
+
+def test_learned_positions_are_those_of_the_bundle_to_start_from(trained: Trained) -> None:
+    """Its own max_length is what they have to reach, not the default."""
+    config = trained.bundle.config
+    model = replace(config.model, positions="learned", n_positions=128)
+    start = Bundle(Path("there"), replace(config, model=model), trained.bundle.tokenizers)
+    check_settings({}, "auto", start)
+    with pytest.raises(ConfigError, match=r"model\.n_positions = 128: .* data\.max_length \(100\)"):
+        check_settings({"data": {"max_length": 100}}, "auto", start)
