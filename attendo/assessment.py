@@ -21,6 +21,8 @@ class Assessment:
     scores: Scores
     perplexity: float
     options: SearchOptions
+    max_length: int | None = None
+    bundles: tuple[str, ...] = ()
     literature: Score | None = None
     comparison: Comparison | None = None
 
@@ -29,10 +31,16 @@ class Assessment:
         """How many prefixes the search kept; sampling keeps none."""
         return None if self.options.sample else self.options.beam
 
+    @property
+    def search(self) -> dict[str, Any]:
+        """All that the translations depend on but the model: options, `max_length` if given, an ensemble's bundles."""
+        limit = {} if self.max_length is None else {"max_length": self.max_length}
+        ensemble = {"bundles": list(self.bundles)} if len(self.bundles) > 1 else {}
+        return self.options.in_use() | limit | ensemble
+
     def to_json(self) -> dict[str, Any]:
-        """The numbers, and how the translations were looked for: the beam, and every option that was changed."""
-        search = self.options.in_use() | {"beam": self.beam}
-        found = {**self.scores.to_json(), "perplexity": self.perplexity, **search}
+        """The numbers, and how the translations were looked for."""
+        found = {**self.scores.to_json(), "perplexity": self.perplexity, "beam": self.beam, "search": self.search}
         if self.literature is not None:
             found["literature"] = self.literature.to_json()
         if self.comparison is not None:
@@ -43,6 +51,8 @@ class Assessment:
         """Lines for people, each score with its signature."""
         lines = [f"{one.detail}   {one.signature}" for one in (self.scores.bleu, self.scores.chrf, self.scores.ter)]
         lines.append(f"perplexity = {self.perplexity:.3f} per piece")
+        shown = {key: " + ".join(value) if isinstance(value, list) else value for key, value in self.search.items()}
+        lines.append("Search: " + ", ".join(f"{key} = {value}" for key, value in shown.items()))
         if self.literature is not None:
             one = self.literature
             lines.append(f"literature's {one.name} = {one.score:.2f}   {one.signature}")
@@ -97,6 +107,8 @@ def assess(
             translator.score(sources, references, batch_size=batch_size, batch_tokens=batch_tokens, reporter=reporter)
         ),
         options=options,
+        max_length=max_length,
+        bundles=translator.bundles,
         literature=literature_bleu(
             ours, references_tokenised=tokenised_references, references=references, language=language or "en"
         )

@@ -15,6 +15,7 @@ from attendo.reporting import Reporter
 from attendo.text.corpus import trim
 from attendo.text.pair import TokenizerPair
 from attendo.text.segments import split_long
+from attendo.text.tokenizer import UNK
 
 EXTRA_LENGTH = 50  # a translation may be so many pieces longer than its source, as in the paper
 
@@ -64,7 +65,8 @@ class PairScore:
 class Translator:
     """Translates and scores raw text with an engine and its tokenizers.
 
-    `max_length` is how many pieces a source may have before it is translated in parts.
+    `max_length` is how many pieces a source may have before it is translated in parts, `bundles` the folders that the
+    models came from, if any.
     """
 
     def __init__(
@@ -74,31 +76,39 @@ class Translator:
         *,
         max_length: int,
         languages: tuple[str, str] | None = None,
+        bundles: Sequence[str] = (),
     ) -> None:
         self.engine = engine
         self.tokenizers = tokenizers
         self.max_length = max_length
         self.languages = languages
+        self.bundles = tuple(bundles)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, *others: Bundle, device: DeviceName = "auto") -> "Translator":
         """A bundle put to work, or an ensemble of several that share their tokenizers and languages."""
-        for other in others:
-            if other.tokenizers.files() != bundle.tokenizers.files():
-                problem = "another tokenizer", "Give runs trained on the same files with the same tokenizer settings."
-            elif other.languages != bundle.languages and other.languages and bundle.languages:
+        bundles = (bundle, *others)
+        for i, other in enumerate(others, start=1):
+            if other.path.resolve() in [one.path.resolve() for one in bundles[:i]]:
+                raise ConfigError(
+                    f"{other.path} is in the ensemble twice, and the same model has no second opinion. Give it once."
+                )
+            # Languages first: the tokenizers of the other direction differ as well, but that is not the mistake.
+            if other.languages != bundle.languages and other.languages and bundle.languages:
                 problem = "other languages", "Give bundles that translate between the same two, in the same direction."
+            elif other.tokenizers.files() != bundle.tokenizers.files():
+                problem = "another tokenizer", "Give runs trained on the same files with the same tokenizer settings."
             else:
                 continue
             raise BundleError(
                 f"{other.path} has {problem[0]} than {bundle.path}, so they make no ensemble. {problem[1]}"
             )
-        bundles = (bundle, *others)
         return cls(
             TorchEngine([one.model() for one in bundles], ready(device)),
             bundle.tokenizers,
             max_length=min(one.config.data.max_length for one in bundles),
             languages=next((one.languages for one in bundles if one.languages), None),
+            bundles=[str(one.path) for one in bundles],
         )
 
     @property
@@ -114,7 +124,7 @@ class Translator:
         n_best: int | None = None,
         options: SearchOptions | None = None,
         max_length: int | None = None,
-        prefix: str = "",
+        prefix: str | None = None,
     ) -> Translation:
         """One text; see `translate_many`."""
         return self.translate_many(
@@ -129,7 +139,7 @@ class Translator:
         n_best: int | None = None,
         options: SearchOptions | None = None,
         max_length: int | None = None,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Sequence[str | None] | None = None,
         batch_size: int | None = None,
         batch_tokens: int = BATCH_TOKENS,
         reporter: Reporter | None = None,
@@ -138,10 +148,13 @@ class Translator:
 
         `options` says everything about the search; `beam` and `n_best` are the two of it that are asked for most.
         `max_length` limits a translation in pieces; without it the limit is the source's length and 50 more, or the
-        prefix's if that is longer. `prefixes` are what each translation begins with; empty is nothing. A text of
-        nothing but white space becomes empty; white space at the ends is left out, as it is in training. A text
-        longer than the model was trained for is translated in parts, and the first of them has the prefix.
+        prefix's if that is longer. `prefixes` are what each translation begins with; None and an empty one are none.
+        A text of nothing but white space becomes empty; white space at the ends is left out, as it is in training. A
+        text longer than the model was trained for is translated in parts, and the first of them has the prefix.
         """
+        for name, given in (("texts", texts), ("prefixes", prefixes)):
+            if isinstance(given, str):
+                raise DataError(f"{name} = {given[:60]!r}: must be a list of texts, such as [text], not one text.")
         for name, value in (("max_length", max_length), ("batch_size", batch_size), ("batch_tokens", batch_tokens)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}: must be at least 1.")
@@ -154,7 +167,7 @@ class Translator:
         beginnings = self._encode_prefixes(prefixes, lines, max_length)
         parts: list[tuple[str, str]] = []
         part_prefixes: list[list[int]] = []
-        ranges = []
+        ranges: list[range] = []
         for line, ids, beginning in zip(lines, encode(lines), beginnings, strict=True):
             first = len(parts)
             if line.strip():
@@ -171,6 +184,7 @@ class Translator:
             limits,
             options,
             prefixes=part_prefixes if any(part_prefixes) else None,
+            parts=[number for rows in ranges for number in range(len(rows))],
             batch_size=batch_size,
             batch_tokens=batch_tokens,
             reporter=reporter,
@@ -202,17 +216,35 @@ class Translator:
         return [PairScore(log_prob=math.fsum(row), n_pieces=len(row)) for row in log_probs]
 
     def _encode_prefixes(
-        self, prefixes: Sequence[str] | None, lines: Sequence[str], max_length: int | None
+        self, prefixes: Sequence[str | None] | None, lines: Sequence[str], max_length: int | None
     ) -> list[list[int]]:
-        """The ids that the translation of each line begins with."""
+        """The ids that the translation of each line begins with, all of them within the model's reach."""
+        longest = self.engine.longest_target
+        if longest is not None and max_length is not None and max_length > longest:
+            raise ConfigError(f"max_length = {max_length}: must be at most {longest}, what learned positions reach.")
         if prefixes is None:
             return [[] for _ in lines]
         if len(prefixes) != len(lines):
-            raise DataError(f"there are {len(lines)} texts and {len(prefixes)} prefixes; an empty prefix is none.")
-        encoded = self.tokenizers.target.encode_batch([trim(prefix) for prefix in prefixes])
-        for prefix, ids in zip(prefixes, encoded, strict=True):
+            raise DataError(
+                f"there are {len(lines)} texts and {len(prefixes)} prefixes. Give each text one; an empty one is none."
+            )
+        texts = [trim(prefix or "") for prefix in prefixes]
+        encode = self.tokenizers.target.encode
+        encoded = self.tokenizers.target.encode_batch(texts)
+        for prefix, ids in zip(texts, encoded, strict=True):
             if one_line(prefix) != prefix:
                 raise DataError(f"the prefix {prefix!r} has line breaks, and a translation is one line. Remove them.")
+            if UNK in ids:
+                unknown = ", ".join(repr(one) for one in dict.fromkeys(prefix) if UNK in encode(one))
+                raise DataError(
+                    f"the prefix {prefix!r} has characters that the tokenizer does not know: {unknown}. Leave them out."
+                )
+            if longest is not None and max_length is None and len(ids) + EXTRA_LENGTH > longest:
+                raise DataError(
+                    f"the prefix {prefix!r} has {len(ids)} pieces, and with the {EXTRA_LENGTH} that may follow it is "
+                    f"longer than the {longest} that the model's learned positions reach. Shorten it, or set "
+                    f"max_length to at most {longest}."
+                )
             if max_length is not None and len(ids) > max_length:
                 raise ConfigError(
                     f"max_length = {max_length}: the prefix {prefix!r} alone has {len(ids)} pieces. Allow more, or "

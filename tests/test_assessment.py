@@ -17,8 +17,8 @@ def test_an_assessment_is_the_scores_of_the_translations(tiny):
     assert found.scores == score_corpus(translations, REFERENCES, target_language="de")
     assert found.perplexity == pytest.approx(perplexity(tiny.score(SOURCES, REFERENCES)))
     assert (found.beam, found.literature, found.comparison) == (2, None, None)
-    assert set(found.to_json()) == {"bleu", "chrf", "ter", "sentences", "perplexity", "beam"}
-    assert len(found.in_words()) == 4
+    assert set(found.to_json()) == {"bleu", "chrf", "ter", "sentences", "perplexity", "beam", "search"}
+    assert found.in_words()[4:] == ["Search: beam = 2"]
 
 
 def test_only_what_is_asked_for_is_added(tiny):
@@ -28,7 +28,7 @@ def test_only_what_is_asked_for_is_added(tiny):
     assert found.comparison.names == ("one", "other")
     assert "seed:5" in found.comparison.bleu.signature_bootstrap
     assert set(found.to_json()) >= {"literature", "against"}
-    assert len(found.in_words()) == 6
+    assert len(found.in_words()) == 7
 
 
 def test_sides_that_do_not_belong_together_are_refused_before_any_work(tiny, monkeypatch):

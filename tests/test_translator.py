@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from attendo.decoding.search import SearchOptions
+from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError
+from attendo.models.transformer import TransformerConfig, build
 from attendo.text.pair import TokenizerPair
-from attendo.text.tokenizer import Tokenizer
+from attendo.text.tokenizer import Tokenizer, train_tokenizer
 from attendo.translator import EXTRA_LENGTH, Translator, load, one_line, perplexity
 from tests.numerals import ENGLISH, sentence_pairs
 
@@ -367,6 +369,78 @@ def test_prefixes_that_cannot_be_used(tiny):
         tiny.translate_many(["one.", "two."], prefixes=["eins"])
     with pytest.raises(DataError, match="line breaks"):
         tiny.translate("one.", prefix="eins\nzwei")
+    with pytest.raises(DataError, match=r"prefixes = 'abc': must be a list of texts"):
+        tiny.translate_many(["one.", "two.", "three."], prefixes="abc")
+    with pytest.raises(DataError, match=r"texts = 'one.': must be a list of texts"):
+        tiny.translate_many("one.")
+
+
+def test_no_prefix_is_none_or_empty(tiny):
+    plain = tiny.translate_many(["one.", "two."])
+    assert tiny.translate_many(["one.", "two."], prefixes=[None, ""]) == plain
+    assert tiny.translate("one.", prefix=None) == tiny.translate("one.")
+
+
+def test_a_prefix_with_unknown_characters_is_refused():
+    """WordPiece would lose them: what came out would not begin with what was asked for."""
+    both = train_tokenizer(["eins zwei drei"] * 9, kind="wordpiece", vocab_size=300)
+    translator = learned_positions(both, n_positions=199)
+    assert translator.translate("drei", prefix="eins zw", max_length=17).text.startswith("eins zw")
+    with pytest.raises(DataError, match=r"the prefix 'eins Öx eÖ' has characters .* does not know: 'Ö', 'x'"):
+        translator.translate("drei", prefix=" eins Öx eÖ")
+    characters = train_tokenizer(["eins zwei drei"] * 9, kind="characters", vocab_size=300)
+    found = learned_positions(characters, n_positions=199).translate("drei", prefix="eins Öx", max_length=17)
+    assert found.text.startswith("eins Öx")
+
+
+def learned_positions(both: Tokenizer, *, n_positions: int) -> Translator:
+    """A model of random weights that knows so many places and no more."""
+    torch.manual_seed(3)
+    config = TransformerConfig(
+        source_vocab_size=both.vocab_size,
+        target_vocab_size=both.vocab_size,
+        positions="learned",
+        n_positions=n_positions,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        d_model=8,
+        d_ff=11,
+        n_heads=2,
+    )
+    engine = TorchEngine(build(config).eval(), torch.device("cpu"))
+    return Translator(engine, TokenizerPair(both, both), max_length=31)
+
+
+def test_limits_beyond_learned_positions_are_refused_before_the_search(tiny, monkeypatch):
+    translator = learned_positions(tiny.tokenizers.target, n_positions=103)
+    prefix = " ".join(["eins"] * 53)
+    n_pieces = len(translator.tokenizers.target.encode(prefix))
+    assert translator.translate("one.", beam=1, max_length=102)
+    assert translator.translate("one.", beam=1, max_length=102, prefix=prefix).text.startswith(prefix)
+    monkeypatch.setattr(translator.engine, "search", None)
+    with pytest.raises(ConfigError, match="max_length = 103: must be at most 102, what learned positions reach"):
+        translator.translate("one.", max_length=103)
+    with pytest.raises(DataError, match=f"has {n_pieces} pieces, and with the 50 .* the 102 .* set max_length"):
+        translator.translate("one.", prefix=prefix)
+
+
+def test_equal_parts_of_a_line_draw_different_samples(tiny, monkeypatch):
+    text = " ".join(["one two three four five six seven eight."] * 29)
+    parts = sources_of(monkeypatch, tiny, text)
+    assert parts[0] == parts[1]
+    asked: list[list[int]] = []
+    search = tiny.engine.search
+
+    def record(*arguments, **options):
+        asked.append(options["parts"])
+        return search(*arguments, **options)
+
+    monkeypatch.setattr(tiny.engine, "search", record)
+    hot = SearchOptions(sample=True, temperature=3.0)
+    line, repeated = tiny.translate_many([text, parts[0]], options=hot)
+    assert asked == [[*range(len(parts)), 0]]
+    assert line.text.startswith(repeated.text), "a first part draws as a line of its own"
+    assert line.text.count(repeated.text) == 1
 
 
 # --- ensembles --------------------------------------------------------------------------------------------------------
@@ -417,5 +491,11 @@ def test_what_makes_no_ensemble(trained, tmp_path):
     backwards = changed(trained.bundle, tmp_path / "backwards", languages=("de", "en"))
     with pytest.raises(BundleError, match=f"{backwards} has other languages than {trained.path}"):
         load([trained.path, backwards])
+    both_wrong = changed(trained.bundle, tmp_path / "both", tokenizers=swapped, languages=("de", "en"))
+    with pytest.raises(BundleError, match=f"{both_wrong} has other languages"):
+        load([trained.path, both_wrong])
+    (tmp_path / "link").symlink_to(trained.path)
+    with pytest.raises(ConfigError, match=f"{tmp_path / 'link'} is in the ensemble twice"):
+        load([trained.path, tmp_path / "link"])
     with pytest.raises(ConfigError, match="nothing to load"):
         load([])

@@ -16,12 +16,14 @@ from attendo.errors import ConfigError
 @click.argument("source", type=click.Path())
 @click.argument("target", type=click.Path(), required=False)
 @ENSEMBLE
-@click.option("--against", type=click.Path(), help="Another bundle: is the difference real?")
+@click.option(
+    "--against", type=click.Path(), help="Another bundle: is the difference real? By sacreBLEU's seed, or --seed."
+)
 @click.option("--literature", is_flag=True, help="Also Multi30K's metric: lowercased, normalised, Moses-tokenised.")
 @click.option("--literature-reference", type=click.Path(), help="The data set's own lc.norm.tok reference for it.")
 @click.option("--output", "output_path", type=click.Path(dir_okay=False), help="Keep the translations in this file.")
 @paired
-@searching
+@searching(n_best=False)
 @common("seed", "device", "quiet", "as_json")
 def command(
     bundle: str,
@@ -53,6 +55,10 @@ def command(
     from attendo.text.corpus import CorpusFiles, read_lines, read_pairs
     from attendo.translator import load
 
+    if seed is not None and not search["sample"] and not against:
+        raise ConfigError(
+            f"--seed {seed}: nothing is random here without --sample or --against. Add one, or leave out --seed."
+        )
     options = SearchOptions(**search, **given(seed=seed))
     if output_path and not Path(output_path).parent.is_dir():
         raise ConfigError(f"--output {output_path}: there is no folder {Path(output_path).parent}. Create it first.")

@@ -16,18 +16,20 @@ from attendo.errors import ConfigError
 if TYPE_CHECKING:
     from attendo.inspection.parts import Part
 
+VOCAB_SIZE = 32_000
+
 
 @click.command(name="info")
 @click.argument("bundle", type=click.Path(), required=False)
 @click.option("--preset", type=click.Choice(["tiny", "small", "base", "big"]), help="A size that is not trained yet.")
-@click.option("--vocab-size", type=click.IntRange(min=1), default=32_000, show_default=True, help="With --preset.")
+@click.option("--vocab-size", type=click.IntRange(min=1), help=f"With --preset. [{VOCAB_SIZE}]")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="With --preset: model.d_key=16.")
 @click.option("--parts", is_flag=True, help="The catalogue of parts: what each is, its paper, where the notes have it.")
 @common("as_json")
 def command(
     bundle: str | None,
     preset: Any,
-    vocab_size: int,
+    vocab_size: int | None,
     assignments: tuple[str, ...],
     parts: bool,
     as_json: bool,
@@ -38,6 +40,8 @@ def command(
     """
     if (bundle is not None) + (preset is not None) + parts != 1:
         raise ConfigError("give a bundle's folder, --preset or --parts, one of the three: attendo info runs/en-de-1")
+    if preset is None and (vocab_size is not None or assignments):
+        raise ConfigError("--vocab-size and --set go with --preset, a size that is not trained yet: leave them out.")
     if parts:
         from attendo.inspection.parts import PARTS
 
@@ -46,7 +50,7 @@ def command(
         return
     from attendo.inspection.parameters import bundle_facts, preset_facts
 
-    facts = bundle_facts(bundle) if bundle is not None else preset_facts(preset, vocab_size, assignments)
+    facts = bundle_facts(bundle) if bundle is not None else preset_facts(preset, vocab_size or VOCAB_SIZE, assignments)
     output(json.dumps(facts, ensure_ascii=False, indent=None) if as_json else "\n".join(_lines(facts)))
 
 

@@ -28,7 +28,7 @@ def common(*used: str) -> Callable[[F], F]:
     options: dict[str, dict[str, Any]] = {
         "as_json": {"is_flag": True, "help": "Results as JSON, for machines."},
         "quiet": {"is_flag": True, "help": "No progress on standard error."},
-        "seed": {"type": int, "help": "Seed of whatever is random here."},
+        "seed": {"type": int, "help": "Seed of whatever is random here. [1]"},
         "device": {"type": device, "default": "auto", "show_default": True, "help": "Where to compute."},
     }
 
@@ -41,57 +41,67 @@ def common(*used: str) -> Callable[[F], F]:
     return decorate
 
 
-def searching(command: F) -> F:
-    """How translations are looked for; what `SearchOptions` takes is handed over together, as `search`."""
+def searching(*, n_best: bool) -> Callable[[F], F]:
+    """How translations are looked for; the `SearchOptions` that were given are handed over together, as `search`.
+
+    n_best: whether the command has a use for several translations of a line.
+    """
+    several = {"type": click.IntRange(min=1), "help": "Translations a line; at most the beam, unless --sample. [1]"}
     options: dict[str, dict[str, Any]] = {
-        "--beam": {
-            "type": click.IntRange(min=1),
-            "default": 5,
-            "show_default": True,
-            "help": "Prefixes kept; 1 is greedy.",
-        },
-        "--n-best": {
-            "type": click.IntRange(min=1),
-            "default": 1,
-            "show_default": True,
-            "help": "Translations a line.",
-        },
+        "--beam": {"type": click.IntRange(min=1), "help": "Prefixes kept; 1 is greedy. [5]"},
+        **({"--n-best": several} if n_best else {}),
         "--length-penalty": {
             "type": click.Choice(["gnmt", "average", "none"]),
-            "default": "gnmt",
-            "show_default": True,
-            "help": "How lengths are made comparable.",
+            "help": "How lengths are made comparable. [gnmt]",
         },
-        "--alpha": {"type": float, "default": 0.6, "show_default": True, "help": "Strength of the gnmt penalty."},
-        "--stopping": {
-            "type": click.Choice(["exact", "first"]),
-            "default": "exact",
-            "show_default": True,
-            "help": "When to end.",
+        "--alpha": {"type": float, "help": "Strength of the gnmt penalty. [0.6]"},
+        "--stopping": {"type": click.Choice(["exact", "first"]), "help": "When a beam ends. [exact]"},
+        "--no-repeat-ngram": {
+            "type": int,
+            "metavar": "N",
+            "help": "No run of N pieces comes twice, within a part of a long line. [off]",
         },
-        "--no-repeat-ngram": {"type": int, "metavar": "N", "help": "No run of N pieces comes twice. [off]"},
-        "--diversity-groups": {"type": int, "metavar": "N", "help": "Groups of the beam that avoid each other. [1]"},
+        "--diversity-groups": {
+            "type": int,
+            "metavar": "N",
+            "help": "Groups that avoid each other; must divide the beam: --beam 6 --diversity-groups 3. [1]",
+        },
         "--diversity": {"type": float, "help": "How much they do, in log probability. [0.5]"},
         "--sample": {"is_flag": True, "help": "Draw pieces by their probability; see --seed."},
         "--temperature": {"type": float, "help": "Of sampling: below 1 the likely becomes likelier. [1]"},
         "--top-k": {"type": int, "metavar": "N", "help": "Sample from the N likeliest pieces. [all]"},
         "--top-p": {"type": float, "help": "Sample from the likeliest pieces that together have this share. [all]"},
     }
-    names = [flag.removeprefix("--").replace("-", "_") for flag in options]
+    flags = {flag.removeprefix("--").replace("-", "_"): flag for flag in options}
+    length = "Longest translation, in pieces, a prefix counted. [source or prefix + 50]"
 
-    @functools.wraps(command)
-    def wrapped(**values: Any) -> Any:
-        return command(search=given(**{name: values.pop(name) for name in names}), **values)
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def wrapped(**values: Any) -> Any:
+            search = given(**{name: values.pop(name) for name in flags})
+            for name in ("beam", "stopping"):
+                if search["sample"] and name in search:
+                    raise ConfigError(
+                        f"--{name} cannot be used with --sample, which has no beam. Leave out one of them."
+                    )
+            try:
+                return command(search=search, **values)
+            except ConfigError as error:  # it begins with the setting's name
+                name, equals, rest = str(error).partition(" = ")
+                spelled = {**flags, "max_length": "--max-length"}.get(name, name)
+                raise ConfigError(f"{spelled}{equals}{rest}") from None
 
-    decorated: Any = wrapped
-    for option in (
-        click.option("--batch-tokens", type=click.IntRange(min=1), default=None, help="Source pieces in a batch."),
-        click.option("--batch-size", type=click.IntRange(min=1), default=None, help="Sentences in a batch."),
-        click.option("--max-length", type=click.IntRange(min=1), help="Longest translation, in pieces. [source + 50]"),
-        *(click.option(flag, **attributes) for flag, attributes in reversed(options.items())),
-    ):
-        decorated = option(decorated)
-    return cast(F, decorated)
+        decorated: Any = wrapped
+        for option in (
+            click.option("--batch-tokens", type=click.IntRange(min=1), default=None, help="Source pieces in a batch."),
+            click.option("--batch-size", type=click.IntRange(min=1), default=None, help="Sentences in a batch."),
+            click.option("--max-length", type=click.IntRange(min=1), help=length),
+            *(click.option(flag, **attributes) for flag, attributes in reversed(options.items())),
+        ):
+            decorated = option(decorated)
+        return cast(F, decorated)
+
+    return decorate
 
 
 def paired(command: F) -> F:

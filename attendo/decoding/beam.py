@@ -20,7 +20,7 @@ until there are n_best different ones, which are returned by their score.
 
 Shapes: S all sentences, B those still going on, G groups, W live prefixes of a group (1 before the first step),
 N = B·G·W rows of the state, V vocabulary, K best ids of a prefix, C candidates of a group, R hypotheses kept of a
-group: n_best, but no more than it may have live prefixes.
+group: n_best, since others may have found the same.
 """
 
 from collections.abc import Sequence
@@ -192,7 +192,7 @@ def beam_search(
     )
     n_groups = options.diversity_groups
     width = options.beam // n_groups
-    n_kept = min(options.n_best, width)
+    last_place = min(options.n_best, width) - 1  # the worst for which a group goes on; it may keep more
     largest_penalty_S = torch.tensor([options.penalty(limit + 1) for limit in limits], dtype=torch.float64)
     beams = Beams(
         sentence_B=torch.arange(len(limits)),
@@ -200,8 +200,8 @@ def beam_search(
         node_BGW=torch.full((len(limits), n_groups, 1), ROOT),
     )
     ended = Ended(
-        score_SGR=torch.full((len(limits), n_groups, n_kept), -torch.inf, dtype=torch.float64),
-        node_SGR=torch.full((len(limits), n_groups, n_kept), ROOT),
+        score_SGR=torch.full((len(limits), n_groups, options.n_best), -torch.inf, dtype=torch.float64),
+        node_SGR=torch.full((len(limits), n_groups, options.n_best), ROOT),
         count_SG=torch.zeros(len(limits), n_groups, dtype=torch.int64),
     )
     tree = Tree()
@@ -256,7 +256,7 @@ def beam_search(
         best_BG = live_BGW.amax(dim=2)
         if options.stopping == "exact":
             bound_BG = best_BG / largest_penalty_S[sentence_B].unsqueeze(1)
-            goes_on_B = (bound_BG > ended.score_SGR[sentence_B, :, -1]).any(dim=1)
+            goes_on_B = (bound_BG > ended.score_SGR[sentence_B, :, last_place]).any(dim=1)
         else:
             goes_on_B = ((ended.count_SG[sentence_B] < width) & (best_BG > -torch.inf)).any(dim=1)
 
@@ -306,11 +306,11 @@ def search(
     eos: int,
     limits: Sequence[int],
     options: SearchOptions,
-    sources: Sequence[Ids] = (),
+    keys: Sequence[Ids] = (),
     forbidden: Sequence[int] = (),
     prefixes: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
-    """What the options ask for: sampling, which alone uses the `sources`, greedy search when the beam is 1, or beam
+    """What the options ask for: sampling, which alone uses the `keys`, greedy search when the beam is 1, or beam
     search; the other arguments are as for `beam_search`."""
     if options.sample:
         return sample(
@@ -321,7 +321,7 @@ def search(
             eos=eos,
             limits=limits,
             options=options,
-            sources=sources,
+            keys=keys,
             forbidden=forbidden,
             prefixes=prefixes,
         )

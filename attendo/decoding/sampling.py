@@ -7,9 +7,9 @@ whose q together is at least `top_p`: the nucleus (Holtzman et al. 2020, "The Cu
 Degeneration"). Scores are the model's own all the same: log p, not log q.
 
 A draw takes one number u in [0, 1) and the first id, in the order of the ids, up to which q adds up to more than u.
-Neither depends on the batch: u is a function of the seed, the source, the number of the draw and the position; and
-rounding p in its last digits moves the sums as little, in float64, whereas in the order of the probabilities two ids
-could change places.
+Neither depends on the batch: u is a function of the seed, the sentence's key, the number of the draw and the
+position; and rounding p in its last digits moves the sums as little, in float64, whereas in the order of the
+probabilities two ids could change places.
 
 Shapes: N rows (draws) still going on, V vocabulary.
 """
@@ -36,17 +36,17 @@ def sample(
     eos: int,
     limits: Sequence[int],
     options: SearchOptions,
-    sources: Sequence[Ids],
+    keys: Sequence[Ids],
     forbidden: Sequence[int] = (),
     prefixes: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
     """`n_best` independent draws for each sentence, in the order in which they were drawn.
 
-    sources: what the random numbers of each sentence depend on, with the seed and the number of the draw.
+    keys: what the random numbers of each sentence depend on, with the seed and the number of the draw.
     Other arguments and conventions are those of `beam_search`.
     """
-    if len(sources) != len(limits):
-        raise ValueError(f"there are {len(sources)} sources for {len(limits)} sentences.")
+    if len(keys) != len(limits):
+        raise ValueError(f"there are {len(keys)} keys for {len(limits)} sentences.")
     draws = options.n_best
     if draws > 1 and limits:
         state = select(state, torch.arange(len(limits)).repeat_interleave(draws))
@@ -58,7 +58,7 @@ def sample(
         prefixes=None if prefixes is None else [prefix for prefix in prefixes for _ in range(draws)],
         no_repeat_ngram=options.no_repeat_ngram,
     )
-    streams = [Uniforms(options.seed, source, draw) for source in sources for draw in range(draws)]
+    streams = [Uniforms(options.seed, key, draw) for key in keys for draw in range(draws)]
 
     def drawn(log_probs_NV: Tensor, row_N: Tensor, length: int) -> Tensor:
         u_N = torch.tensor([streams[row][length] for row in row_N.tolist()], dtype=torch.float64)
@@ -69,13 +69,13 @@ def sample(
 
 
 class Uniforms:
-    """Numbers in [0, 1), each a function of the seed, the source, the number of the draw and the position alone."""
+    """Numbers in [0, 1), each a function of the seed, the key, the number of the draw and the position alone."""
 
-    def __init__(self, seed: int, source: Ids, draw: int) -> None:
-        self._key = hashlib.blake2b(f"{seed} {draw} {' '.join(map(str, source))}|".encode(), digest_size=8)
+    def __init__(self, seed: int, key: Ids, draw: int) -> None:
+        self._digest = hashlib.blake2b(f"{seed} {draw} {' '.join(map(str, key))}|".encode(), digest_size=8)
 
     def __getitem__(self, position: int) -> float:
-        digest = self._key.copy()
+        digest = self._digest.copy()
         digest.update(str(position).encode())
         return float((int.from_bytes(digest.digest(), "little") >> (64 - BITS)) * 2.0**-BITS)
 

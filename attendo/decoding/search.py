@@ -27,6 +27,9 @@ Stopping = Literal["exact", "first"]
 Ids = Sequence[int]
 
 SHARE = Rule("must be greater than 0 and at most 1", lambda value: 0 < value <= 1)
+DIVERSITY = Rule(
+    "must be greater than 0, or groups would only narrow the beam, and at most 1000", lambda value: 0 < value <= 1000
+)
 
 
 class Step(Protocol[State]):
@@ -48,14 +51,15 @@ class SearchOptions(Settings):
 
     beam: live prefixes per sentence. 1 is greedy search, where `stopping` has no meaning: the first EOS ends it.
     n_best: hypotheses returned per sentence; fewer only where the limit or what may not come next leaves fewer, or
-        groups find the same.
+        groups find the same and nothing else.
     length_penalty: what a log probability is divided by, |y| being the number of ids with EOS.
         gnmt: ((5 + |y|) / 6) ** alpha. average: |y|. none: 1.
     alpha: strength of gnmt's penalty; the others do not use it.
     stopping: when the search of a sentence ends, if its length limit does not end it before.
         exact: when no live prefix can still beat the worst of the `n_best` best hypotheses. A log probability only
             falls, and the penalty only grows with the length, so a prefix can reach at most
-            log_prob / penalty(limit + 1). The result is the same as that of running to the limit.
+            log_prob / penalty(limit + 1). The result is the same as that of running to the limit. A group goes on
+            for the best of its own, as many as it has live prefixes.
         first: after the first step at which, in all, `beam` hypotheses have ended, the best of which are returned.
             Quicker; a longer hypothesis that would have scored higher may be missed.
     diversity_groups: the beam is cut into so many groups, each a beam search of its own that avoids what the groups
@@ -76,7 +80,7 @@ class SearchOptions(Settings):
     alpha: Annotated[float, NOT_NEGATIVE] = 0.6
     stopping: Stopping = "exact"
     diversity_groups: Annotated[int, POSITIVE] = 1
-    diversity: Annotated[float, NOT_NEGATIVE] = 0.5
+    diversity: Annotated[float, DIVERSITY] = 0.5
     no_repeat_ngram: Annotated[int, NOT_NEGATIVE] = 0
     sample: bool = False
     temperature: Annotated[float, ABOVE_ZERO] = 1.0
@@ -87,26 +91,28 @@ class SearchOptions(Settings):
     def conflicts(self) -> Iterable[tuple[str, str]]:
         used = self.in_use()
         if self.sample and self.diversity_groups > 1:
-            yield "diversity_groups", "are groups of a beam, and sampling has none: leave out one of the two"
+            yield "diversity_groups", "cannot be used with sampling, which has no beam: leave out one of the two"
         if not self.sample:
             if self.n_best > self.beam:
                 words = f"must be at most beam, which is {self.beam}: ask for fewer translations or widen the beam"
                 yield "n_best", words
             for key in ("temperature", "top_k", "top_p"):
                 if key in used:
-                    yield key, "is for sampling: ask for that too (sample=True, --sample), or leave this out"
+                    yield key, "works only with sampling: ask for that too (sample=True, --sample), or leave this out"
         if self.beam % self.diversity_groups:
             yield "diversity_groups", f"must divide beam, which is {self.beam}, into groups of the same size"
         if "diversity" in used and self.diversity_groups == 1:
-            yield "diversity", "is between groups of the beam: ask for at least 2 (diversity_groups), or leave this out"
+            yield "diversity", "works only between groups: ask for at least 2 (diversity_groups), or leave this out"
 
     def in_use(self) -> dict[str, Any]:
-        """The options that differ from their defaults, and matter."""
+        """The beam, or the seed of sampling, and every other option that matters and differs from its default."""
+        told, idle = ("seed", ("beam", "stopping")) if self.sample else ("beam", ("seed",))
         values = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
-        used = {name: value for name, (value, default) in values.items() if value != default}
-        if not self.sample:
-            used.pop("seed", None)
-        return used
+        return {
+            name: value
+            for name, (value, default) in values.items()
+            if name == told or (value != default and name not in idle)
+        }
 
     def penalty(self, length: int) -> float:
         """What the log probability of `length` ids, EOS included, is divided by; it never falls with the length."""

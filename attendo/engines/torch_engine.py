@@ -41,6 +41,12 @@ class TorchEngine:
         self.models = tuple(model.to(device) for model in several)
         self.device = device
 
+    @property
+    def longest_target(self) -> int | None:
+        """How many ids a target may have at most, without EOS; None is any number. BOS has a position, too."""
+        learned = (one.config.n_positions - 1 for one in self.models if one.config.positions == "learned")
+        return min(learned, default=None)
+
     def search(
         self,
         sources: Sequence[Ids],
@@ -48,25 +54,34 @@ class TorchEngine:
         options: SearchOptions,
         *,
         prefixes: Sequence[Ids] | None = None,
+        parts: Sequence[int] | None = None,
         batch_size: int | None = None,
         batch_tokens: int = BATCH_TOKENS,
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any."""
+        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any.
+
+        parts: a number for each source; equal sources with different numbers draw different samples.
+        """
         found: dict[int, list[Hypothesis]] = {}
-        batches = sorted_batches([len(ids) for ids in sources], batch_size=batch_size, batch_tokens=batch_tokens)
+        # Every draw is a row of its own from the beginning: many draws of few sentences are as large as few of many.
+        draws = options.n_best if options.sample else 1
+        batches = sorted_batches(
+            [len(ids) for ids in sources],
+            batch_size=None if batch_size is None else max(1, batch_size // draws),
+            batch_tokens=max(1, batch_tokens // draws),
+        )
         with torch.inference_mode():
             for rows in (reporter or Silent()).track(batches, "Translating", len(batches)):
-                batch = [sources[i] for i in rows]
                 hypotheses = search(
                     self._step,
                     self._select,
-                    self._start(batch),
+                    self._start([sources[i] for i in rows]),
                     bos=BOS,
                     eos=EOS,
                     limits=[limits[i] for i in rows],
                     options=options,
-                    sources=batch,
+                    keys=[(parts[i] if parts else 0, *sources[i]) for i in rows],
                     forbidden=(PAD, BOS, UNK),
                     prefixes=None if prefixes is None else [prefixes[i] for i in rows],
                 )

@@ -32,14 +32,14 @@ def worse(trained, tmp_path):
 def test_the_scores_for_people(trained, files):  # noqa: ARG001 (files makes them)
     result = attendo("evaluate", trained.path, "test.en", "test.de")
     lines = result.out.splitlines()
-    assert (result.code, result.err, len(lines)) == (0, "", 4)
-    assert [line.split(" = ")[0] for line in lines] == ["BLEU", "chrF2", "TER", "perplexity"]
+    assert (result.code, result.err, len(lines)) == (0, "", 5)
+    assert [line.split(" = ")[0] for line in lines] == ["BLEU", "chrF2", "TER", "perplexity", "Search: beam"]
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in lines[0]
 
 
 def test_the_scores_for_machines(trained, files):  # noqa: ARG001
     found = attendo("evaluate", trained.path, "test.en", "test.de", "--json").json()
-    assert set(found) == {"bleu", "chrf", "ter", "sentences", "perplexity", "beam"}
+    assert set(found) == {"bleu", "chrf", "ter", "sentences", "perplexity", "beam", "search"}
     for metric in ("bleu", "chrf", "ter"):
         assert set(found[metric]) == {"score", "signature"}
     assert found["bleu"]["score"] > 50
@@ -87,17 +87,24 @@ def test_against_itself_says_that_there_is_no_difference(trained, files):  # noq
 
 def test_how_it_was_searched_is_told(trained, files):  # noqa: ARG001
     given = ["evaluate", trained.path, "test.en", "test.de", "--json"]
-    sampled = attendo(*given, "--sample", "--top-p", 0.9, "--seed", 3).json()
-    assert (sampled["beam"], sampled["sample"], sampled["top_p"], sampled["seed"]) == (None, True, 0.9, 3)
-    diverse = attendo(*given, "--beam", 4, "--diversity-groups", 2, "--no-repeat-ngram", 3, "--seed", 3).json()
-    assert (diverse["beam"], diverse["diversity_groups"], diverse["no_repeat_ngram"]) == (4, 2, 3)
-    assert "seed" not in diverse
+    sampled = attendo(*given, "--sample", "--top-p", 0.9).json()
+    assert (sampled["beam"], sampled["search"]) == (None, {"sample": True, "top_p": 0.9, "seed": 1})
+    assert attendo(*given, "--sample", "--seed", 3).json()["search"] == {"sample": True, "seed": 3}
+    diverse = ["--beam", 4, "--diversity-groups", 2, "--no-repeat-ngram", 3, "--max-length", 61]
+    found = attendo(*given, *diverse).json()["search"]
+    assert found == {"beam": 4, "diversity_groups": 2, "no_repeat_ngram": 3, "max_length": 61}
+    words = attendo(*given[:-1], *diverse).out.splitlines()[-1]
+    assert words == "Search: beam = 4, diversity_groups = 2, no_repeat_ngram = 3, max_length = 61"
 
 
 def test_an_ensemble_is_evaluated(trained, files, worse):  # noqa: ARG001
     given = ["evaluate", trained.path, "test.en", "test.de", "--beam", 1]
     alone, both = attendo(*given, "--json").json(), attendo(*given, "--ensemble", worse, "--json").json()
     assert both["perplexity"] > alone["perplexity"]
+    assert alone["search"] == {"beam": 1}
+    assert both["search"] == {"beam": 1, "bundles": [str(trained.path), str(worse)]}
+    words = attendo(*given, "--ensemble", worse).out.splitlines()[-1]
+    assert words == f"Search: beam = 1, bundles = {trained.path} + {worse}"
     verdict = attendo(*given, "--ensemble", worse, "--against", worse).out.splitlines()[-1]
     assert f"{trained.path} + {worse}" in verdict
 
@@ -120,7 +127,9 @@ def test_a_monster_among_good_lines(trained, files):
         (["BUNDLE", "test.en"], 3, "has to end in .tsv or .jsonl"),
         (["nowhere", "test.en", "test.de"], 4, "there is no folder nowhere"),
         (["BUNDLE", "test.en", "test.de", "--against", "nowhere"], 4, "there is no folder nowhere"),
-        (["BUNDLE", "test.en", "test.de", "--n-best", "6"], 2, "n_best = 6"),
+        (["BUNDLE", "test.en", "test.de", "--n-best", "1"], 2, "No such option"),
+        (["BUNDLE", "test.en", "test.de", "--seed", "3"], 2, "--seed 3: nothing is random here without --sample or"),
+        (["BUNDLE", "test.en", "test.de", "--sample", "--beam", "5"], 2, "--beam cannot be used with --sample"),
         (["BUNDLE", "test.en", "test.de", "--literature-reference", "nowhere"], 3, "nowhere: there is no such file"),
         (["BUNDLE", "test.en", "test.de", "--literature-reference", "short.de"], 3, "40 translations but 1 references"),
         (["BUNDLE", "test.en", "test.de", "--output", "none/x"], 2, "--output none/x: there is no folder none"),

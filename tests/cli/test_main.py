@@ -53,7 +53,7 @@ def test_every_command_has_help_and_the_options_of_all(command):
 @pytest.mark.parametrize("command", ["translate", "evaluate"])
 def test_the_options_of_searching(command):
     text = attendo(command, "--help").out
-    for option in ("--beam", "--n-best", "--length-penalty", "--max-length", "--batch-size", "--batch-tokens"):
+    for option in ("--beam", "--length-penalty", "--max-length", "--batch-size", "--batch-tokens"):
         assert option in text
 
 

@@ -201,6 +201,9 @@ def test_the_parts_are_told_without_torch():
         ),
         (["--preset", "base", "--set", "model.n_heads=7"], 2, "model.d_model = 512: must be a multiple of n_heads (7)"),
         (["--preset", "base", "--vocab-size", "0"], 2, "0 is not in the range"),
+        (["--parts", "--vocab-size", "32000"], 2, "--vocab-size and --set go with --preset"),
+        (["--parts", "--set", "model.d_key=16"], 2, "--vocab-size and --set go with --preset"),
+        (["x", "--set", "model.d_key=16"], 2, "--vocab-size and --set go with --preset"),
     ],
 )
 def test_what_info_cannot_tell(arguments, code, words):

@@ -108,18 +108,46 @@ def test_a_prefix_for_all_lines(trained):
     assert lines[1] == ""
 
 
+def test_a_prefix_for_each_line(trained, tmp_path):
+    path = tmp_path / "prefixes.de"
+    path.write_text("acht\n\n\nneun zwei\n")
+    given = ["translate", trained.path, "--prefixes", path]
+    lines = attendo(*given, stdin="one.\ntwo three.\n\nfour.\n").out.split("\n")
+    assert lines[0].startswith("acht")
+    assert lines[1:3] == ["zwei drei.", ""]
+    assert lines[3].startswith("neun zwei")
+    fewer = attendo(*given, stdin="one.\n" * 3)
+    assert (fewer.code, fewer.out) == (3, "")
+    assert f"--prefixes {path}: the input ends after line 3, and {path} goes on." in fewer.err
+    more = attendo(*given, stdin="one.\n" * 7)
+    assert (more.code, more.out) == (3, "")
+    assert f"--prefixes {path}: {path} ends after line 4, and the input goes on." in more.err
+    path.write_text("acht\n")
+    assert attendo(*given, "--text", "one.").out.startswith("acht")
+
+
+def test_fewer_translations_than_asked_for_are_reported_once(trained):
+    given = ["translate", trained.path, "--n-best", 5, "--max-length", 1, "--prefix", "eins"]
+    result = attendo(*given, stdin="\none two.\nthree.\n")
+    assert [row[0] for row in rows(result)] == ["1", "2", "3"]
+    assert result.err.startswith("Line 2 has only 1 of the 5 translations asked for: ")
+    assert result.err.count("\n") == 1
+    assert attendo(*given, "--quiet", stdin="one two.\n").err == ""
+
+
 def test_an_ensemble(trained, tmp_path):
     weights = {name: tensor * 1.1 for name, tensor in trained.bundle.weights().items()}
     other = trained.bundle.copy(tmp_path / "other", weights).path
+    twin = trained.bundle.copy(tmp_path / "twin", trained.bundle.weights()).path
     alone, twins, both = (
         attendo("translate", trained.path, *more, "--text", "five green.", "--json").json()
-        for more in ([], ["--ensemble", trained.path], ["--ensemble", other, "--ensemble", trained.path])
+        for more in ([], ["--ensemble", twin], ["--ensemble", other, "--ensemble", twin])
     )
     assert twins["log_prob"] == pytest.approx(alone["log_prob"], abs=1e-4)
     assert both["log_prob"] != pytest.approx(alone["log_prob"], abs=1e-5)
     (tmp_path / "pair.tsv").write_text(f"five green.\t{both['text']}\n")
     scored = attendo(
-        *("score", trained.path, tmp_path / "pair.tsv", "--ensemble", other, "--ensemble", trained.path, "--json")
+        *("score", trained.path, tmp_path / "pair.tsv", "--ensemble", other, "--ensemble", twin, "--json")
     ).json()
     assert scored["log_prob"] == pytest.approx(both["log_prob"], abs=1e-4)
 
@@ -144,22 +172,34 @@ def test_a_terminal_is_told_what_to_do(trained):
     [
         (["nowhere", "--text", "one"], b"", 4, "there is no folder nowhere"),
         ([".", "--text", "one"], b"", 4, "is not a bundle"),
-        (["BUNDLE", "--n-best", 6, "--beam", 5], b"", 2, "n_best = 6: must be at most beam, which is 5"),
+        (["BUNDLE", "--n-best", 6, "--beam", 5], b"", 2, "attendo: --n-best = 6: must be at most beam, which is 5"),
         (["BUNDLE", "--n-best", 2, "--beam", 1], b"", 2, "widen the beam"),
-        (["BUNDLE", "--alpha", -1], b"", 2, "alpha = -1.0: must be a number of at least 0"),
-        (["BUNDLE", "--alpha", "nan"], b"", 2, "alpha = nan"),
-        (["BUNDLE", "--top-k", 3], b"", 2, "top_k = 3: is for sampling: ask for that too (sample=True, --sample)"),
-        (["BUNDLE", "--sample", "--temperature", 0], b"", 2, "temperature = 0.0: must be a number greater than 0"),
-        (["BUNDLE", "--sample", "--top-p", 2], b"", 2, "top_p = 2.0: must be greater than 0 and at most 1"),
-        (["BUNDLE", "--diversity-groups", 2], b"", 2, "diversity_groups = 2: must divide beam, which is 5"),
-        (["BUNDLE", "--sample", "--diversity-groups", 5], b"", 2, "sampling has none"),
-        (["BUNDLE", "--diversity", 1], b"", 2, "diversity = 1.0: is between groups of the beam"),
-        (["BUNDLE", "--no-repeat-ngram", -1], b"", 2, "no_repeat_ngram = -1"),
+        (["BUNDLE", "--alpha", -1], b"", 2, "--alpha = -1.0: must be a number of at least 0"),
+        (["BUNDLE", "--alpha", "nan"], b"", 2, "--alpha = nan"),
+        (["BUNDLE", "--top-k", 3], b"", 2, "--top-k = 3: works only with sampling: ask for that too"),
+        (["BUNDLE", "--sample", "--temperature", 0], b"", 2, "--temperature = 0.0: must be a number greater than 0"),
+        (["BUNDLE", "--sample", "--top-p", 2], b"", 2, "--top-p = 2.0: must be greater than 0 and at most 1"),
+        (["BUNDLE", "--diversity-groups", 2], b"", 2, "--diversity-groups = 2: must divide beam, which is 5"),
+        (
+            ["BUNDLE", "--sample", "--diversity-groups", 5],
+            b"",
+            2,
+            "--diversity-groups = 5: cannot be used with sampling",
+        ),
+        (["BUNDLE", "--diversity", 1], b"", 2, "--diversity = 1.0: works only between groups"),
+        (["BUNDLE", "--diversity", 1e300, "--diversity-groups", 5], b"", 2, "--diversity = 1e+300: must be"),
+        (["BUNDLE", "--no-repeat-ngram", -1], b"", 2, "--no-repeat-ngram = -1"),
+        (["BUNDLE", "--seed", 1], b"", 2, "--seed 1: nothing is random here without --sample"),
+        (["BUNDLE", "--sample", "--beam", 5], b"", 2, "--beam cannot be used with --sample, which has no beam"),
+        (["BUNDLE", "--sample", "--stopping", "exact"], b"", 2, "--stopping cannot be used with --sample"),
+        (["BUNDLE", "--prefix", "", "--prefixes", "x"], b"", 2, "give one of the two"),
+        (["BUNDLE", "--prefixes", "nowhere.de"], b"one.\n", 3, "nowhere.de: there is no such file"),
+        (["BUNDLE", "--ensemble", "BUNDLE"], b"", 2, "is in the ensemble twice"),
         (
             ["BUNDLE", "--prefix", "eins zwei", "--max-length", 1],
             b"one.\n",
             2,
-            "max_length = 1: the prefix 'eins zwei'",
+            "--max-length = 1: the prefix 'eins zwei'",
         ),
         (["BUNDLE", "--prefix", "eins\nzwei"], b"one.\n", 3, "line breaks"),
         (["BUNDLE", "--ensemble", "nowhere"], b"", 4, "there is no folder nowhere"),

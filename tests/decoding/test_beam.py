@@ -219,7 +219,7 @@ def test_ties_are_broken_by_prefix_then_id() -> None:
     assert [hypothesis.ids for hypothesis in hypotheses] == [(3, 3), (3, 4), (3, 5), (3, 6), (4, 3)]
 
 
-DIVERSE = [(4, 2, 0.5), (6, 3, 0.25), (6, 3, 2.0), (3, 3, 0.5), (6, 2, 0.0)]
+DIVERSE = [(4, 2, 0.5), (6, 3, 0.25), (6, 3, 2.0), (3, 3, 0.5), (6, 2, 1e-9), (6, 3, 1000.0)]
 PREFIXES = [[3, 4], [], [], [5, 5, 5, 5, 3], [6], [4, 3], [0]]
 
 
@@ -244,6 +244,19 @@ def test_the_scores_of_diverse_hypotheses_are_the_models_own() -> None:
         assert len({hypothesis.ids for hypothesis in hypotheses}) == len(hypotheses)
         for hypothesis in hypotheses:
             assert hypothesis.token_log_probs == pytest.approx(model.forced(source, hypothesis.ids))
+
+
+@pytest.mark.parametrize("stopping", ["exact", "first"])
+def test_groups_that_find_the_same_fill_up_with_what_else_ended(stopping) -> None:
+    """With hardly any diversity all groups are alike: n_best beyond a group's width are found in what it kept."""
+    model = ToyModel(seed=3, vocab_size=7, eos_bias=3.0)
+    options = SearchOptions(beam=6, n_best=6, diversity_groups=3, diversity=1e-9, stopping=stopping)
+    filled = 0
+    for source, hypotheses in zip(SOURCES, run(model, SOURCES, [13] * 7, options), strict=True):
+        assert_same(hypotheses, slow_beam(model, source, 13, options))
+        assert len({hypothesis.ids for hypothesis in hypotheses}) == len(hypotheses)
+        filled += len(hypotheses) > 2
+    assert filled > 3
 
 
 def test_the_first_group_is_a_plain_beam_and_the_others_avoid_it() -> None:

@@ -32,7 +32,7 @@ def run(model, sources, limits, options, *, algorithm=sample, forbidden=(), pref
         eos=EOS,
         limits=limits,
         options=options,
-        sources=[[source, source + 1] for source in sources],
+        keys=[[source, source + 1] for source in sources],
         forbidden=forbidden,
         prefixes=prefixes,
     )
@@ -176,5 +176,5 @@ def test_search_samples_when_asked_to() -> None:
     options = SearchOptions(sample=True, n_best=2)
     assert run(model, SOURCES, LIMITS, options, algorithm=search) == run(model, SOURCES, LIMITS, options)
     assert run(model, [], [], options) == []
-    with pytest.raises(ValueError, match="0 sources for 1 sentences"):
-        sample(model.step, model.select, model.start([11]), bos=BOS, eos=EOS, limits=[3], options=options, sources=[])
+    with pytest.raises(ValueError, match="0 keys for 1 sentences"):
+        sample(model.step, model.select, model.start([11]), bos=BOS, eos=EOS, limits=[3], options=options, keys=[])

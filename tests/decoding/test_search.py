@@ -29,16 +29,22 @@ def test_penalties_are_the_formulas() -> None:
         ({"diversity_groups": 0}, "diversity_groups = 0"),
         ({"beam": 5, "diversity_groups": 2}, "diversity_groups = 2: must divide beam, which is 5"),
         ({"beam": 6, "diversity_groups": 3, "diversity": -1.0}, "diversity = -1.0"),
-        ({"diversity": 0.7}, "diversity = 0.7: .*diversity_groups"),
+        ({"beam": 6, "diversity_groups": 3, "diversity": 0}, "diversity = 0.0: .*only narrow the beam"),
+        ({"beam": 6, "diversity_groups": 3, "diversity": 1e39}, r"diversity = 1e\+39: .*at most 1000"),
+        ({"beam": 6, "diversity_groups": 3, "diversity": math.nan}, "diversity = nan"),
+        ({"diversity": 0.7}, "diversity = 0.7: works only between groups.*diversity_groups"),
         ({"sample": True, "temperature": 0}, "temperature = 0.0: must be a number greater than 0"),
         ({"sample": True, "temperature": math.nan}, "temperature = nan"),
         ({"sample": True, "top_k": 0}, "top_k = 0: must be at least 1"),
         ({"sample": True, "top_p": 0.0}, "top_p = 0.0: must be greater than 0 and at most 1"),
         ({"sample": True, "top_p": 1.1}, "top_p = 1.1"),
-        ({"sample": True, "beam": 6, "diversity_groups": 3}, "diversity_groups = 3: .*sampling"),
-        ({"temperature": 0.7}, "temperature = 0.7: is for sampling.*--sample"),
-        ({"top_k": 3}, "top_k = 3: is for sampling"),
-        ({"top_p": 0.9}, "top_p = 0.9: is for sampling"),
+        (
+            {"sample": True, "beam": 6, "diversity_groups": 3},
+            "diversity_groups = 3: cannot be used with sampling, which has no beam",
+        ),
+        ({"temperature": 0.7}, "temperature = 0.7: works only with sampling.*--sample"),
+        ({"top_k": 3}, "top_k = 3: works only with sampling"),
+        ({"top_p": 0.9}, "top_p = 0.9: works only with sampling"),
     ],
 )
 def test_impossible_options_are_named(settings, named) -> None:
@@ -48,12 +54,14 @@ def test_impossible_options_are_named(settings, named) -> None:
 
 def test_what_goes_together_is_accepted() -> None:
     assert SearchOptions(sample=True, n_best=7, beam=2, top_k=3, top_p=1.0, temperature=2).temperature == 2.0
-    assert SearchOptions(beam=6, n_best=6, diversity_groups=3, diversity=0, no_repeat_ngram=3).diversity == 0.0
+    assert SearchOptions(beam=6, n_best=6, diversity_groups=3, diversity=1, no_repeat_ngram=3).diversity == 1.0
 
 
-def test_the_options_in_use_are_those_that_were_changed() -> None:
-    assert SearchOptions(beam=5).in_use() == {}
-    assert SearchOptions(beam=3, sample=True, top_k=2).in_use() == {"beam": 3, "sample": True, "top_k": 2}
+def test_the_options_in_use_are_the_beam_or_the_seed_and_those_that_were_changed() -> None:
+    assert SearchOptions().in_use() == {"beam": 5}
+    assert SearchOptions(beam=3, stopping="first", seed=7).in_use() == {"beam": 3, "stopping": "first"}
+    sampled = SearchOptions(beam=3, stopping="first", sample=True, top_k=2)
+    assert sampled.in_use() == {"sample": True, "top_k": 2, "seed": 1}
 
 
 def test_hypothesis_counts_eos_and_knows_whether_it_was_cut() -> None:

@@ -5,6 +5,7 @@ numbers. They are looked up, not computed, so that equal prefixes have equal log
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -107,9 +108,19 @@ def slow_beam(
     forbidden: Sequence[int] = (),
     prefix: Sequence[int] = (),
 ) -> list[Scored]:
-    """Beam search on lists, group after group. With "exact" it never stops before the limit."""
+    """Beam search on lists, group after group.
+
+    With "exact" it never stops before the limit, unless groups may have to fill up with more than they go on for.
+    """
     n_groups = options.diversity_groups
     width = options.beam // n_groups
+
+    def better_to_come(going: list[Scored], done: list[Scored]) -> bool:
+        """Whether a group's best prefix could still become one of its `width` best."""
+        places = sorted((score for _, score in done), reverse=True)
+        bound = max((log_prob for _, log_prob in going), default=-math.inf) / options.penalty(limit + 1)
+        return bool(going) and (len(places) < width or bound > places[width - 1])
+
     live: list[list[Scored]] = [[((), 0.0)] for _ in range(n_groups)]
     ended: list[list[Scored]] = [[] for _ in range(n_groups)]
     for _ in range(limit + 1):
@@ -131,8 +142,10 @@ def slow_beam(
             len(done) >= width or not going for done, going in zip(ended, live, strict=True)
         ):
             break
+        if options.stopping == "exact" and options.n_best > width and not any(map(better_to_come, live, ended)):
+            break
     kept: list[Scored] = []
-    for rank in range(width):
+    for rank in range(max(map(len, ended))):
         ranked = [sorted(done, key=lambda entry: -entry[1])[rank] for done in ended if len(done) > rank]
         for entry in sorted(ranked, key=lambda entry: -entry[1]):
             if len(kept) < options.n_best and entry[0] not in [ids for ids, _ in kept]:

@@ -1,5 +1,6 @@
 """The engine on a model of random weights, whose outputs are as long as they may be and far from certain."""
 
+import dataclasses
 import math
 import random
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from attendo.data.batch import lengths, pad
 from attendo.decoding.beam import beam_search, search
 from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines.torch_engine import TorchEngine
+from attendo.errors import DataError
 from attendo.models.transformer import Transformer, TransformerConfig, build
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
@@ -278,6 +280,42 @@ def test_control_ids_are_never_chosen(engine, sources, model):
         with torch.no_grad():
             model.output.bias.copy_(before)
     assert not {id for hypotheses in found for id in hypotheses[0].ids} & {*FORBIDDEN, EOS}
+
+
+@pytest.mark.parametrize(("batches", "most"), [({"batch_tokens": 331}, 331), ({"batch_size": 23}, 23)])
+def test_the_rows_of_a_batch_do_not_grow_with_the_draws(engine, sources, monkeypatch, batches, most):
+    rows: list[int] = []
+    step = engine._step
+
+    def record(ids_N, caches):
+        rows.append(len(ids_N) * (caches[0].memory_mask.shape[-1] if "batch_tokens" in batches else 1))
+        return step(ids_N, caches)
+
+    monkeypatch.setattr(engine, "_step", record)
+    found = engine.search(sources, limits(sources), SearchOptions(sample=True, n_best=11), **batches)
+    assert [len(draws) for draws in found] == [11] * len(sources)
+    assert most / 2 < max(rows) <= most
+
+
+def test_equal_sources_draw_differently_only_as_different_parts(engine, sources):
+    source = max(sources, key=len)
+    options = SearchOptions(sample=True)
+    one, same, other = engine.search([source] * 3, [17] * 3, options, parts=[0, 0, 1])
+    assert one[0].ids == same[0].ids != other[0].ids
+    assert engine.search([source], [17], options)[0][0].ids == one[0].ids
+
+
+def test_learned_positions_bound_the_target(model, engine):
+    torch.manual_seed(3)
+    learned = build(dataclasses.replace(model.config, positions="learned", n_positions=29)).eval()
+    both = TorchEngine([model, learned], torch.device("cpu"))
+    assert (engine.longest_target, both.longest_target) == (None, 28)
+    with torch.no_grad():
+        learned.output.bias[EOS] = -100.0
+    alone = TorchEngine(learned, torch.device("cpu"))
+    assert len(alone.search([[5, 7]], [28], SearchOptions(beam=1))[0][0].ids) == 28
+    with pytest.raises(DataError, match="29 positions"):
+        alone.search([[5, 7]], [29], SearchOptions(beam=1))
 
 
 def test_nothing_to_do_is_nothing_done(engine):
