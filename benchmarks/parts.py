@@ -2,7 +2,7 @@
 
     python -m benchmarks.parts [DATA] measure    # tokens/s of every part, interleaved, on an otherwise idle machine
     python -m benchmarks.parts [DATA] train      # the steps that fit into the minutes at that speed, then validation
-    python -m benchmarks.parts [DATA] table      # what was found, as Markdown
+    python -m benchmarks.parts [DATA] table --picture docs/parts.svg    # what was found, as Markdown and as a picture
 
 DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi30k/train.en.gz`, … . The length of a run
 is fixed in steps before it starts: minutes * 60 * measured tokens per second / tokens per step. So its BLEU does not
@@ -12,6 +12,7 @@ Test sets are not read. A run that is done is not done again: start `train` once
 """
 
 import argparse
+import html
 import json
 import os
 import statistics
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often every part's speed is measured")
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time, each with its share of the cores")
     parser.add_argument("--out", type=Path, default=Path("runs/parts"))
+    parser.add_argument("--picture", type=Path, help="with table: where to draw BLEU as bars, an SVG file")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this one, or these")
     arguments = parser.parse_args()
     if arguments.data is None:
@@ -104,6 +106,8 @@ def main() -> None:
             train_one(arguments.out, arguments.data, names[0], arguments.minutes)
         case "table":
             print(table(arguments.out, arguments.minutes))
+            if arguments.picture is not None:
+                arguments.picture.write_text(picture(arguments.out, arguments.minutes), encoding="utf-8")
 
 
 def settings_of(name: str, data: str) -> dict[str, Any]:
@@ -257,6 +261,48 @@ def table(out: Path, minutes: float) -> str:
         )
     missing = [name for name in PARTS if name not in done]
     return "\n".join([*lines, *(["", f"Not done yet: {', '.join(missing)}."] if missing else [])])
+
+
+ROW, LEFT, RIGHT, TOP = 22, 290, 90, 64  # of the picture, in its units
+WIDTH = 900
+
+
+def picture(out: Path, minutes: float) -> str:
+    """A bar for each part, best first, and a band where the default is with other seeds: within it, all are alike."""
+    done = {name: scores(out, name)["validation"]["bleu"]["score"] for name in PARTS if scores(out, name)}
+    seeds = [score for name, score in done.items() if name in SEEDS]
+    bars = sorted(((score, name) for name, score in done.items() if name not in SEEDS[1:]), reverse=True)
+    unit = (WIDTH - LEFT - RIGHT) / max(done.values())
+    height = TOP + ROW * len(bars) + 16
+    rows = []
+    for place, (score, name) in enumerate(bars):
+        y = TOP + ROW * place
+        fill = "#d9742f" if name == DEFAULT else "#3b7dc4"
+        rows += [
+            f'<text x="{LEFT - 10}" y="{y + 12}" text-anchor="end">{html.escape(name)}</text>',
+            f'<rect x="{LEFT}" y="{y}" width="{score * unit:.1f}" height="{ROW - 6}" fill="{fill}"/>',
+            f'<text x="{LEFT + score * unit + 8:.1f}" y="{y + 12}">{score:.1f}</text>',
+        ]
+    breadth = max(1.0, (max(seeds) - min(seeds)) * unit)
+    band = (
+        f'<rect x="{LEFT + min(seeds) * unit:.1f}" y="{TOP - 8}" width="{breadth:.1f}" '
+        f'height="{ROW * len(bars) + 8}" fill="#d9742f" opacity="0.3"/>'
+    )
+    title = f"BLEU on Multi30K's validation set, English→German, after {minutes:g} minutes on two cores"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+            'aria-labelledby="title" font-family="system-ui, sans-serif" font-size="14" fill="#1f2933">',
+            f'<title id="title">{title}</title>',
+            f'<rect width="{WIDTH}" height="{height}" rx="8" fill="#fdfcf9"/>',
+            f'<text x="16" y="26" font-size="16" font-weight="600">{title}</text>',
+            f'<text x="16" y="46" fill="#52606d">one part exchanged at a time, one seed each; band: the default with '
+            f"{len(seeds)} seeds</text>",
+            *rows,
+            band,
+            "</svg>\n",
+        ]
+    )
 
 
 def scores(out: Path, name: str) -> dict[str, Any]:
