@@ -1,18 +1,20 @@
 """Cross-entropy with label smoothing, and the loss of a batch.
 
-Suffixes: N real target positions, D d_model, V vocabulary.
+Suffixes: N real target positions, R those of them in one block, D d_model, V vocabulary.
 """
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from attendo.data.batch import Batch
 from attendo.models.transformer import Transformer
 from attendo.nn.masks import padding_mask
 from attendo.training.settings import TrainingConfig
+
+ROWS_AT_ONCE = 512  # target positions whose logits are held at the same time; by benchmarks/loss.py
 
 
 def label_smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> Tensor:
@@ -20,7 +22,7 @@ def label_smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing:
 
     With z the logits and lse = log Σ exp z, a position costs lse - (1 - ε) z_y - ε mean(z), and its gradient is
     softmax(z) - (1 - ε) onehot(y) - ε / V: written out, so that no tensor as large as the logits is made but the
-    gradient itself.
+    gradient itself. The slow twin of `projected_cross_entropy`.
     """
     return _SmoothedCrossEntropy.apply(logits_NV, target_N, smoothing)
 
@@ -44,12 +46,95 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return result_NV.mul_(gradient), None, None
 
 
+def projected_cross_entropy(
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    bias_V: Tensor,
+    target_N: Tensor,
+    smoothing: float,
+    *,
+    rows: int = ROWS_AT_ONCE,
+) -> Tensor:
+    """label_smoothed_cross_entropy(hidden Eᵀ + b, target, ε), with never more than `rows` rows of logits at a time.
+
+    With G the gradient with respect to a block's logits, the block adds GE to the gradient of its rows of hidden, Gᵀ
+    hidden to that of E, and Σ_n G_n to that of b. All this happens while the logits are there, in the forward pass:
+    neither they nor G need be kept, and the backward pass only multiplies by the number that comes from above.
+    """
+    inputs = (hidden_ND, weight_VD, bias_V)
+    # Inside of `forward` torch does not tell any more whether gradients are on.
+    training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+    return _ProjectedCrossEntropy.apply(*inputs, target_N, smoothing, rows, training)
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor,
+        target_N: Tensor,
+        smoothing: float,
+        rows: int,
+        training: bool,
+    ) -> Tensor:
+        # Matrices are multiplied in the precision that autocast asks for; softmax and sums are float32 at least.
+        device = hidden_ND.device.type
+        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ND.dtype
+        high = torch.promote_types(low, torch.float32)
+        low_ND, low_VD, low_V = hidden_ND.to(low), weight_VD.to(low), bias_V.to(low)
+        N, V = len(hidden_ND), len(weight_VD)
+
+        loss_N = hidden_ND.new_empty(N, dtype=high)
+        logits_RV = low_ND.new_empty(min(rows, N), V)
+        if training:
+            hidden_gradient_ND = torch.empty_like(low_ND)
+            weight_gradient_VD = torch.zeros_like(weight_VD, dtype=high)
+            bias_gradient_V = torch.zeros_like(bias_V, dtype=high)
+
+        for start in range(0, N, rows):
+            block = slice(start, start + rows)
+            x_RD, target_R1 = low_ND[block], target_N[block, None]
+            z_RV = torch.addmm(low_V, x_RD, low_VD.t(), out=logits_RV[: len(x_RD)]).to(high)
+            chosen_R1, mean_R1 = z_RV.gather(-1, target_R1), z_RV.mean(-1, keepdim=True)
+            max_R1 = z_RV.amax(-1, keepdim=True)
+            # One pass through the memory, over the logits themselves where torch's softmax goes row by row.
+            p_RV = torch.softmax(z_RV, -1, out=z_RV if device == "cpu" else None)
+            lse_R1 = max_R1 - p_RV.amax(-1, keepdim=True).log()  # the largest p is 1 / V at least: never log 0
+            loss_N[block] = (lse_R1 - (1 - smoothing) * chosen_R1 - smoothing * mean_R1)[:, 0]
+            if training:
+                p_RV -= smoothing / V
+                p_RV.scatter_add_(-1, target_R1, torch.full_like(lse_R1, smoothing - 1))
+                bias_gradient_V += p_RV.sum(0)
+                gradient_RV = p_RV.to(low)
+                torch.mm(gradient_RV, low_VD, out=hidden_gradient_ND[block])
+                if low == high:
+                    weight_gradient_VD.addmm_(gradient_RV.t(), x_RD)
+                else:
+                    weight_gradient_VD += gradient_RV.t() @ x_RD
+
+        if training:
+            ctx.save_for_backward(
+                hidden_gradient_ND.to(hidden_ND.dtype),
+                weight_gradient_VD.to(weight_VD.dtype),
+                bias_gradient_V.to(bias_V.dtype),
+            )
+        return loss_N.sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        saved: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
+        return *(tensor * gradient.to(tensor.dtype) for tensor in saved), None, None, None, None
+
+
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     """The summed loss of a batch's real target positions; padding never reaches the output projection."""
     hidden_BTD = model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT, batch.target_lengths_B)
     real_BT = padding_mask(batch.target_lengths_B, batch.target_out_BT.shape[1])[:, 0, 0]
-    logits_NV = model.output(hidden_BTD[real_BT])
-    return label_smoothed_cross_entropy(logits_NV.float(), batch.target_out_BT[real_BT], smoothing)
+    target_N = batch.target_out_BT[real_BT]
+    return projected_cross_entropy(hidden_BTD[real_BT], model.output.weight, model.output.bias, target_N, smoothing)
 
 
 def build_loss(config: TrainingConfig) -> Callable[[Transformer, Batch], Tensor]:

@@ -7,10 +7,11 @@ from torch.nn import functional
 
 from attendo.data.batch import Batch, make_batch
 from attendo.models.transformer import Transformer, TransformerConfig, build
-from attendo.training.loss import batch_loss, build_loss, label_smoothed_cross_entropy
+from attendo.nn.masks import padding_mask
+from attendo.training.loss import batch_loss, build_loss, label_smoothed_cross_entropy, projected_cross_entropy
 from attendo.training.settings import TrainingConfig
 
-N, V = 11, 17
+N, D, V = 11, 5, 17
 SMOOTHINGS = (0.0, 0.1, 0.37)
 
 
@@ -73,6 +74,157 @@ def test_huge_logits_stay_finite() -> None:
     assert loss.item() == 0.0
     assert logits_NV.grad is not None
     assert logits_NV.grad.tolist() == [[0.0, 0.0, 0.0]]
+
+
+# --- without the logits -----------------------------------------------------------------------------------------------
+
+
+def hidden_and_projection(n: int, dtype: torch.dtype = torch.float64) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+    """hidden [n, D], E [V, D] and b [V], and targets [n]."""
+    generator = torch.Generator().manual_seed(7)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_()
+
+    return (normal(n, D), normal(V, D), normal(V)), torch.randint(0, V, (n,), generator=generator)
+
+
+def torchs_own(hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float) -> Tensor:
+    logits_NV = functional.linear(hidden_ND, weight_VD, bias_V)
+    return functional.cross_entropy(logits_NV, target_N, label_smoothing=smoothing, reduction="sum")
+
+
+def relative_error(ours: Tensor, theirs: Tensor) -> float:
+    assert ours.shape == theirs.shape
+    assert ours.dtype == theirs.dtype
+    return float((ours - theirs).norm() / theirs.norm()) if theirs.numel() else 0.0
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows", [1, 3, 4, 12, 13])  # of 12: blocks that divide it and do not, one block, more
+def test_in_blocks_equals_torch(rows: int, smoothing: float, dtype: torch.dtype, tolerance: float) -> None:
+    tensors, target_N = hidden_and_projection(12, dtype)
+    ours = projected_cross_entropy(*tensors, target_N, smoothing, rows=rows)
+    theirs = torchs_own(*tensors, target_N, smoothing)
+    twin = label_smoothed_cross_entropy(functional.linear(*tensors), target_N, smoothing)
+    assert ours.item() == pytest.approx(theirs.item(), rel=tolerance)
+    assert ours.item() == pytest.approx(twin.item(), rel=tolerance)
+    found, expected, expected_twin = (torch.autograd.grad(0.3 * loss, tensors) for loss in (ours, theirs, twin))
+    assert max(map(relative_error, found, expected)) < tolerance
+    assert max(map(relative_error, found, expected_twin)) < tolerance
+
+
+def test_in_blocks_equals_torch_with_rows_of_many_vectors() -> None:
+    """Softmax writes over what it reads: long rows go through the processor's vectors, and the rest behind them."""
+    generator = torch.Generator().manual_seed(9)
+    tensors = [torch.randn(*shape, generator=generator).requires_grad_() for shape in ((37, D), (4099, D), (4099,))]
+    hidden_ND, weight_VD, bias_V = tensors
+    target_N = torch.randint(0, 4099, (37,), generator=generator)
+    ours = projected_cross_entropy(hidden_ND, weight_VD, bias_V, target_N, 0.1, rows=16)
+    theirs = torchs_own(hidden_ND, weight_VD, bias_V, target_N, 0.1)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    found, expected = (torch.autograd.grad(loss, tensors) for loss in (ours, theirs))
+    assert max(map(relative_error, found, expected)) < 1e-5
+
+
+def test_no_position_costs_nothing() -> None:
+    tensors, target_N = hidden_and_projection(0)
+    loss = projected_cross_entropy(*tensors, target_N, 0.1)
+    assert loss.item() == 0.0
+    for tensor, gradient in zip(tensors, torch.autograd.grad(loss, tensors), strict=True):
+        assert gradient.shape == tensor.shape
+        assert not gradient.any()
+
+
+def test_a_shared_weight_has_the_gradients_of_both_its_uses() -> None:
+    (_, weight_VD, bias_V), target_N = hidden_and_projection(N)
+    hidden_ND = functional.embedding(target_N.roll(1), weight_VD).tanh()
+    ours = projected_cross_entropy(hidden_ND, weight_VD, bias_V, target_N, 0.1, rows=4)
+    theirs = torchs_own(hidden_ND, weight_VD, bias_V, target_N, 0.1)
+    (found,) = torch.autograd.grad(ours, weight_VD, retain_graph=True)
+    (expected,) = torch.autograd.grad(theirs, weight_VD)
+    assert relative_error(found, expected) < 1e-10
+
+
+def test_micro_batches_add_up() -> None:
+    """Two backward passes into the same `.grad`, of losses divided by the number of all their positions."""
+    tensors, target_N = hidden_and_projection(N)
+    hidden_ND, weight_VD, bias_V = tensors
+    for part in (slice(0, 7), slice(7, N)):
+        loss = projected_cross_entropy(hidden_ND[part], weight_VD, bias_V, target_N[part], 0.1, rows=3) / N
+        loss.backward()
+    expected = torch.autograd.grad(torchs_own(*tensors, target_N, 0.1) / N, tensors)
+    for tensor, gradient in zip(tensors, expected, strict=True):
+        assert tensor.grad is not None
+        assert relative_error(tensor.grad, gradient) < 1e-10
+
+
+def test_gradients_in_blocks_by_differences() -> None:
+    tensors, target_N = hidden_and_projection(7)
+
+    def loss(hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor) -> Tensor:
+        return projected_cross_entropy(hidden_ND, weight_VD, bias_V, target_N, 0.1, rows=3)
+
+    assert torch.autograd.gradcheck(loss, tensors)
+
+
+def test_without_gradients_there_is_only_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors, target_N = hidden_and_projection(N)
+    hidden_ND, weight_VD, bias_V = tensors
+    expected = torchs_own(*tensors, target_N, 0.1).item()
+    monkeypatch.delattr(torch, "mm")  # what the gradient of hidden is computed with
+    with torch.no_grad():
+        silent = projected_cross_entropy(*tensors, target_N, 0.1, rows=3)
+    constant = projected_cross_entropy(hidden_ND.detach(), weight_VD.detach(), bias_V.detach(), target_N, 0.1, rows=3)
+    assert silent.item() == constant.item() == pytest.approx(expected, rel=1e-10)
+    with pytest.raises(AttributeError, match="mm"):
+        projected_cross_entropy(*tensors, target_N, 0.1, rows=3)
+
+
+def test_in_blocks_huge_logits_stay_finite() -> None:
+    """The target's probability is 0 in float32; its logarithm is not."""
+    hidden_ND = torch.tensor([[1e4]], requires_grad=True)
+    weight_VD = torch.tensor([[1.0], [-1.0], [0.0]])
+    bias_V = torch.zeros(3, requires_grad=True)
+    loss = projected_cross_entropy(hidden_ND, weight_VD, bias_V, torch.tensor([1]), 0.0)
+    assert loss.item() == 2e4
+    hidden_gradient_ND, bias_gradient_V = torch.autograd.grad(loss, (hidden_ND, bias_V))
+    assert hidden_gradient_ND.tolist() == [[2.0]]
+    assert bias_gradient_V.tolist() == [1.0, -1.0, 0.0]
+
+
+def test_mixed_precision_is_that_of_the_logits_as_a_whole() -> None:
+    """Rounded where torch rounds; softmax, sums and what comes out in float32."""
+    tensors, target_N = hidden_and_projection(N, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours = projected_cross_entropy(*tensors, target_N, 0.1, rows=4)
+        theirs = label_smoothed_cross_entropy(functional.linear(*tensors).float(), target_N, 0.1)
+    assert ours.dtype == torch.float32
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    exact = torchs_own(*tensors, target_N, 0.1)
+    assert ours.item() != pytest.approx(exact.item(), rel=1e-5)  # it was in lower precision indeed
+    found, expected = (torch.autograd.grad(loss, tensors) for loss in (ours, theirs))
+    assert max(map(relative_error, found, expected)) < 1e-2
+
+
+# --- of a batch -------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_costs_what_its_logits_cost() -> None:
+    """Loss and all gradients of the model, in which one weight is shared by both embeddings and the output."""
+    model = small_model()
+    batch = make_batch([[5, 6, 7], [8, 9, 10, 11, 12]], [[13, 14], [15, 16, 17, 18]])
+    real_BT = padding_mask(batch.target_lengths_B, batch.target_out_BT.shape[1])[:, 0, 0]
+    logits_BTV = model(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)
+    ours = batch_loss(model, batch, 0.1)
+    theirs = functional.cross_entropy(
+        logits_BTV[real_BT], batch.target_out_BT[real_BT], label_smoothing=0.1, reduction="sum"
+    )
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    parameters = list(model.parameters())
+    for a, b in zip(torch.autograd.grad(ours, parameters), torch.autograd.grad(theirs, parameters), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
 def padded(batch: Batch, source: int, target: int, id: int) -> Batch:
