@@ -15,11 +15,12 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, Rule, Settings
+
+if TYPE_CHECKING:  # the options and results are also those of an engine without torch
+    from torch import Tensor
 
 State = TypeVar("State")
 LengthPenalty = Literal["gnmt", "average", "none"]
@@ -33,7 +34,7 @@ DIVERSITY = Rule(
 
 
 class Step(Protocol[State]):
-    def __call__(self, ids_N: Tensor, state: State, /) -> tuple[Tensor, State]:
+    def __call__(self, ids_N: "Tensor", state: State, /) -> tuple["Tensor", State]:
         """The last id of each of N prefixes, what was computed for them so far -> logits_NV of the next id, state.
 
         `ids_N` is int64 and on the CPU, where a search keeps its books; the logits may be on any device.
@@ -41,7 +42,7 @@ class Step(Protocol[State]):
 
 
 class Select(Protocol[State]):
-    def __call__(self, state: State, rows_M: Tensor, /) -> State:
+    def __call__(self, state: State, rows_M: "Tensor", /) -> State:
         """The state of rows `rows_M`: int64 on the CPU, indices into the N rows, with repeats and omissions."""
 
 

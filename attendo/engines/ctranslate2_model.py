@@ -1,0 +1,334 @@
+"""From attendo's weights to the folder that CTranslate2 loads, in numpy alone: torch is not needed for it.
+
+    model.bin               all variables, in float32; int8 is a matter of loading
+    config.json             control tokens, the norm's epsilon, n_positions
+    source_vocabulary.json  } a token for each id
+    target_vocabulary.json  }
+
+CTranslate2 works with strings, and here a token is the id in digits, so that nothing depends on the pieces. EOS of the
+source has a name of its own, SOURCE_END: a source that CTranslate2 finds to be EOS alone it would not translate.
+
+The names of the variables are those of ctranslate2.specs, which cannot be used itself: it imports torch.
+
+Suffixes: V vocabulary, D d_model, H heads, G heads of keys and values, K head size, T positions.
+"""
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attendo.errors import ConfigError
+from attendo.text.tokenizer import BOS, EOS, UNK
+
+if TYPE_CHECKING:  # it imports torch
+    from attendo.models.transformer import TransformerConfig
+
+Array = NDArray[np.float32]
+Variables = dict[str, NDArray[Any] | np.generic]  # generic: a single number
+
+SOURCE_END = "end"
+TABLE_POSITIONS = 4096  # of the tables that stand for positions without a limit
+
+_FORMAT, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
+_TYPES = ("float32", "int8", "int16", "int32")  # the numbers that CTranslate2 gives to types
+_ACTIVATIONS = {"relu": 0, "silu": 2, "swiglu": 2, "gelu": 3}  # and to activations; swiglu is silu with a gate
+# ScaleNorm divides by a length, with nothing added to it; this little keeps a vector of zeros from becoming NaN.
+_EPSILONS = {"layernorm": 1e-5, "rmsnorm": 1e-6, "scalenorm": 1e-12}
+
+
+def representable(config: "TransformerConfig") -> str | None:
+    """Why CTranslate2 cannot run such a model, in a sentence; None: it can."""
+    if config.positions == "complex":
+        return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
+    if config.scoring == "additive":
+        return "scoring 'additive' is not a dot product, the one scoring that CTranslate2 has"
+    if config.span != "full":
+        return f"with span '{config.span}' self-attention does not see all, and in CTranslate2 it does"
+    if config.heads == "branched":
+        return "heads 'branched' have feed-forward networks inside, which CTranslate2 has not"
+    if config.norm == "batchnorm":
+        return "norm 'batchnorm' is none of the norms that CTranslate2 has"
+    if config.activation == "relu2":
+        return "activation 'relu2' is none of the activations that CTranslate2 has"
+    return None
+
+
+def n_positions(config: "TransformerConfig") -> int | None:
+    """How many positions the written model has; None is any number. Where attendo has no limit, a table has one."""
+    if config.positions in ("rotary", "shaw", "t5"):
+        return None
+    return config.n_positions if config.positions == "learned" else TABLE_POSITIONS
+
+
+def write_model(config: "TransformerConfig", weights: Mapping[str, Array], folder: Path) -> None:
+    """Writes the weights, named as in a bundle, into an existing folder that CTranslate2 can load."""
+    if reason := representable(config):
+        raise ConfigError(f"CTranslate2 cannot run this model: {reason}. Use the torch engine.")
+    _write_variables(folder / "model.bin", _variables(config, _Weights(config, weights)))
+    about = {
+        "unk_token": str(UNK),
+        "bos_token": str(BOS),
+        "eos_token": str(EOS),
+        "decoder_start_token": str(BOS),
+        "add_source_bos": False,
+        "add_source_eos": False,  # the engine does that, by SOURCE_END
+        "layer_norm_epsilon": _EPSILONS[config.norm],
+        "n_positions": n_positions(config),  # not for CTranslate2 but for the engine
+    }
+    source = [SOURCE_END if id == EOS else str(id) for id in range(config.source_vocab_size)]
+    target = [str(id) for id in range(config.target_vocab_size)]
+    for name, content in (("config", about), ("source_vocabulary", source), ("target_vocabulary", target)):
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+class _Weights:
+    """A bundle's weights by any of their names: what is shared is stored only under the name that is met first."""
+
+    def __init__(self, config: "TransformerConfig", weights: Mapping[str, Array]) -> None:
+        self.config = config
+        self.weights = weights
+        n_layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
+        self.group = {
+            side: {"none": 1, "groups": config.layers_per_group, "all": n}[config.share_layers]
+            for side, n in n_layers.items()
+        }
+
+    def __getitem__(self, name: str) -> Array:
+        return self.weights[self._stored(name)].astype(np.float32)
+
+    def _stored(self, name: str) -> str:
+        config = self.config
+        if name == "output.weight" and config.tie_embeddings != "none":
+            name = "decoder.embedding.weight"
+        if name == "decoder.embedding.weight" and config.tie_embeddings == "all":
+            return "encoder.embedding.weight"
+        side, blocks, rest = name.partition(".blocks.")
+        if not blocks:
+            return name
+        number, part = rest.split(".", 1)
+        first = int(number) // self.group[side] * self.group[side]
+        if config.share_encoder_decoder and part.startswith(("attention.", "feed_forward.")):
+            side = "encoder"
+        if config.positions == "t5" and part == "attention.positions.weight":
+            first = 0  # one part for all layers of a stack
+        if config.share_query_key:
+            part = part.replace("attention.key.", "attention.query.")
+        return f"{side}.blocks.{first}.{part}"
+
+
+# --- the variables -------------------------------------------------------------------------------------------------
+
+
+def _variables(config: "TransformerConfig", weights: _Weights) -> Variables:
+    """Every variable of the model, by CTranslate2's name."""
+    found: Variables = {
+        "encoder/embeddings_merge": np.int8(0),
+        "encoder/multi_query_attention": np.int8(0),
+        "decoder/alignment_layer": np.int16(-1),
+        "decoder/alignment_heads": np.int16(1),
+        "decoder/start_from_zero_embedding": np.int8(0),
+        "decoder/alibi": np.int8(0),
+        "decoder/alibi_use_positive_positions": np.int8(0),
+        "decoder/scale_alibi": np.int8(0),
+        "decoder/projection/weight": weights["output.weight"],
+        "decoder/projection/bias": weights["output.bias"],
+    }
+    for side, n_layers in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
+        found[f"{side}/num_heads"] = np.int16(config.n_heads)
+        found[f"{side}/pre_norm"] = np.int8(config.norm_place != "post")
+        found[f"{side}/activation"] = np.int8(_ACTIVATIONS[config.activation])
+        found |= _embedding(config, weights, side)
+        if config.norm_place != "post":
+            found |= _norm(weights, f"{side}.final_norm", f"{side}/layer_norm", config)
+        for number in range(n_layers):
+            found |= _layer(config, weights, f"{side}.blocks.{number}.", f"{side}/layer_{number}/")
+    return found
+
+
+def _embedding(config: "TransformerConfig", weights: _Weights, side: str) -> Variables:
+    """E √D, to which the table of positions is added, unless attention knows them.
+
+    Concatenated positions [E √D ; P] Wᵀ + b, with W = [W₁ ; W₂], are the sum of E √D W₁ᵀ and of P W₂ᵀ + b.
+    """
+    embedding_VD, scale = weights[f"{side}.embedding.weight"], np.int8(1)
+    limit = n_positions(config)
+    table_TD: Array | None = None
+    if config.positions == "learned":
+        table_TD = weights[f"{side}.embedding.positions.weight"]
+    elif limit is not None:
+        table_TD = sinusoids(limit, config.d_model, interleaved=config.sinusoid_layout == "interleaved")
+    if config.positions == "none":
+        table_TD = np.zeros_like(table_TD)
+    elif config.positions == "sinusoidal-concatenated" and table_TD is not None:
+        name = f"{side}.embedding.positions.projection"
+        of_words_DD, of_places_DD = np.split(weights[f"{name}.weight"].astype(np.float64), 2, axis=1)
+        embedding_VD = (math.sqrt(config.d_model) * embedding_VD @ of_words_DD.T).astype(np.float32)
+        table_TD = (table_TD @ of_places_DD.T + weights[f"{name}.bias"]).astype(np.float32)
+        scale = np.int8(0)
+    name = f"{side}/embeddings_0" if side == "encoder" else f"{side}/embeddings"
+    found: Variables = {f"{name}/weight": embedding_VD, f"{side}/scale_embeddings": scale}
+    if table_TD is not None:
+        found[f"{side}/position_encodings/encodings"] = table_TD
+    return found
+
+
+def sinusoids(n_positions: int, d_model: int, *, interleaved: bool) -> Array:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same angle): [T, D].
+
+    The twin of `attendo.nn.positions.sinusoids`; not interleaved, all sines stand before all cosines.
+    """
+    exponents = np.arange(0, d_model, 2, dtype=np.float64) / d_model
+    angles = np.arange(n_positions, dtype=np.float64)[:, None] * np.exp(-math.log(10000.0) * exponents)
+    sines, cosines = np.sin(angles), np.cos(angles[:, : d_model // 2])
+    table = np.concatenate((sines, cosines), axis=1)
+    if interleaved:
+        table[:, 0::2], table[:, 1::2] = sines, cosines
+    return table.astype(np.float32)
+
+
+def _layer(config: "TransformerConfig", weights: _Weights, block: str, layer: str) -> Variables:
+    """One block, `encoder.blocks.0.` -> `encoder/layer_0/`."""
+    cross = block.startswith("decoder")
+    found = _attention(config, weights, f"{block}attention.", f"{layer}self_attention/", cross=False)
+    if cross:
+        found |= _attention(config, weights, f"{block}cross_attention.", f"{layer}attention/", cross=True)
+    linears = {"linear_0": "inner", "linear_1": "outer"}
+    if config.activation == "swiglu":
+        linears["linear_0_noact"] = "gate"
+    for name, own in linears.items():
+        for what in ("weight", "bias"):
+            found[f"{layer}ffn/{name}/{what}"] = weights[f"{block}feed_forward.{own}.{what}"]
+    for own, name in _norm_places(config, cross=cross):
+        found |= _norm(weights, f"{block}{own}", f"{layer}{name}", config)
+    if cross:
+        found[f"{layer}layer_scalar"] = np.float32(1)
+    return found
+
+
+def _norm_places(config: "TransformerConfig", *, cross: bool) -> Iterator[tuple[str, str]]:
+    """(name in attendo, name in CTranslate2) of each norm of a block."""
+    if config.norm_place == "sandwich":
+        places = {
+            "attention": ("input_layer_norm", "post_attention_layer_norm"),
+            "feed_forward": ("pre_feedforward_layer_norm", "post_feedforward_layer_norm"),
+        }
+        if cross:
+            places["cross_attention"] = (
+                "external_pre_encoder_attention_layer_norm",
+                "external_post_encoder_attention_layer_norm",
+            )
+        for own, (before, after) in places.items():
+            yield f"{own}_residual.norm", before
+            yield f"{own}_residual.norm_after", after
+        return
+    yield "attention_residual.norm", "self_attention/layer_norm"
+    yield "feed_forward_residual.norm", "ffn/layer_norm"
+    if cross:
+        yield "cross_attention_residual.norm", "attention/layer_norm"
+
+
+def _norm(weights: _Weights, own: str, name: str, config: "TransformerConfig") -> Variables:
+    """With a bias it is LayerNorm, without RMSNorm: g x / |x| is RMSNorm with the gain g / √D in every feature."""
+    if config.norm == "scalenorm":
+        gain = weights[f"{own}.gain"] / np.float32(math.sqrt(config.d_model))
+        return {f"{name}/gamma": np.repeat(gain, config.d_model)}
+    found: Variables = {f"{name}/gamma": weights[f"{own}.weight"]}
+    if config.norm == "layernorm":
+        found[f"{name}/beta"] = weights[f"{own}.bias"]
+    return found
+
+
+def _attention(config: "TransformerConfig", weights: _Weights, own: str, name: str, *, cross: bool) -> Variables:
+    """Queries, keys and values in one matrix, or, in cross-attention, queries in one and the others in another.
+
+    CTranslate2's queries, keys and values have heads of one size. Where d_key and d_value differ, the smaller heads are
+    filled up with zeros, which changes no product. Where a head of keys serves several of queries it is written once
+    for each of them, and a value matrix in two factors is written as their product.
+    """
+    size = max(config.key_size, config.value_size)
+    n_key_heads = config.n_key_heads or config.n_heads
+
+    def heads(matrix: Array, n_heads: int) -> Array:
+        """[n_heads * K, …] -> [H * size, …]"""
+        matrix_HK = matrix.reshape(n_heads, -1, *matrix.shape[1:]).repeat(config.n_heads // n_heads, axis=0)
+        return _filled(matrix_HK, size, axis=1).reshape(-1, *matrix.shape[1:])
+
+    value = f"{own}value"
+    if config.value_rank is None:
+        value_matrix = weights[f"{value}.weight"]
+    else:
+        value_matrix = (weights[f"{value}.1.weight"].astype(np.float64) @ weights[f"{value}.0.weight"]).astype("f4")
+        value = f"{value}.1"
+    query = [heads(weights[f"{own}query.{what}"], config.n_heads) for what in ("weight", "bias")]
+    key = [heads(weights[f"{own}key.{what}"], n_key_heads) for what in ("weight", "bias")]
+    values = [heads(one, n_key_heads) for one in (value_matrix, weights[f"{value}.bias"])]
+    joined = [query, [np.concatenate(pair) for pair in zip(key, values, strict=True)]]
+    if not cross:
+        joined = [[np.concatenate(pair) for pair in zip(*joined, strict=True)]]
+    output_DHK = weights[f"{own}output.weight"].reshape(config.d_model, config.n_heads, -1)
+    output = _filled(output_DHK, size, axis=2).reshape(config.d_model, -1)
+    joined.append([output, weights[f"{own}output.bias"]])
+
+    scale = 1 / math.sqrt(config.key_size) if config.scoring == "scaled-dot" else 1.0
+    found: Variables = {f"{name}queries_scale": np.float32(scale), f"{name}head_dim": np.int32(size)}
+    for number, (weight, bias) in enumerate(joined):
+        found |= {f"{name}linear_{number}/weight": weight, f"{name}linear_{number}/bias": bias}
+    if not cross and config.positions == "rotary":
+        found[f"{name}rotary_dim"] = np.int32(config.key_size)
+        found[f"{name}rotary_interleave"] = np.int8(1)
+        found[f"{name}rotary_base"] = np.float32(10000)
+    if not cross and config.positions == "t5":
+        buckets = weights[f"{own}positions.weight"]
+        if config.share_encoder_decoder and own.startswith("decoder"):
+            buckets = buckets[: len(buckets) // 2]  # the other half is for keys after the query, which it never sees
+        found[f"{name}relative_attention_bias"] = buckets
+        found[f"{name}relative_attention_max_distance"] = np.int32(config.bucket_distance)
+    if not cross and config.positions == "shaw":
+        for what in ("keys", "values"):
+            found[f"{name}relative_position_{what}"] = _filled(weights[f"{own}positions.{what}"], size, axis=1)
+    return found
+
+
+def _filled(array: Array, size: int, *, axis: int) -> Array:
+    """The array with zeros at the end of one axis, up to `size`."""
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, size - array.shape[axis])
+    return np.pad(array, widths)
+
+
+# --- the file ------------------------------------------------------------------------------------------------------
+
+
+def _write_variables(path: Path, variables: Variables) -> None:
+    """CTranslate2's binary format: the variables, then the names of those that are equal to another."""
+    first: dict[Any, str] = {}
+    own: list[str] = []
+    same: list[tuple[str, str]] = []
+    for name in sorted(variables):
+        array = variables[name]
+        key = (array.shape, hashlib.sha256(array.tobytes()).digest()) if array.ndim else name
+        if first.setdefault(key, name) == name:
+            own.append(name)
+        else:
+            same.append((name, first[key]))
+    with path.open("wb") as file:
+        file.write(struct.pack("<I", _FORMAT) + _string(_SPECIFICATION) + struct.pack("<I", _REVISION))
+        file.write(struct.pack("<I", len(own)))
+        for name in own:
+            array = variables[name]
+            file.write(_string(name) + struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape))
+            file.write(struct.pack("<BI", _TYPES.index(array.dtype.name), array.nbytes) + array.tobytes())
+        file.write(struct.pack("<I", len(same)))
+        for name, other in same:
+            file.write(_string(name) + _string(other))
+
+
+def _string(text: str) -> bytes:
+    return struct.pack("<H", len(text) + 1) + text.encode("ascii") + b"\0"

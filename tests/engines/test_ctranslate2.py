@@ -1,0 +1,443 @@
+"""The fast engine against the reference, on models of random weights with every part that it can represent."""
+
+import dataclasses
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ctranslate2.specs import model_spec, transformer_spec
+from safetensors.numpy import save_file
+
+from attendo.bundle import weights_of
+from attendo.decoding import beam
+from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.engines import ctranslate2_model
+from attendo.engines.ctranslate2_engine import CTranslate2Engine, unsupported
+from attendo.engines.ctranslate2_model import representable, sinusoids, write_model
+from attendo.engines.torch_engine import TorchEngine
+from attendo.errors import ConfigError, DataError
+from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.nn import positions
+from attendo.text.tokenizer import BOS, EOS, PAD, UNK
+
+V_SOURCE, V_TARGET = 53, 47
+
+PARTS: dict[str, dict[str, Any]] = {
+    "the paper's": {},
+    "halves": {"sinusoid_layout": "halves"},
+    "odd size": {"d_model": 29, "d_key": 7, "d_value": 7},
+    "no positions": {"positions": "none"},
+    "concatenated": {"positions": "sinusoidal-concatenated"},
+    "learned": {"positions": "learned", "n_positions": 211},
+    "rotary": {"positions": "rotary"},
+    "rotary, small keys": {"positions": "rotary", "d_key": 6, "d_value": 11},
+    "shaw": {"positions": "shaw", "max_distance": 5, "d_key": 11, "d_value": 7},
+    "t5": {"positions": "t5"},
+    "t5, few": {"positions": "t5", "n_buckets": 12, "bucket_distance": 29, "share_layers": "groups"},
+    "t5 of both": {"positions": "t5", "share_encoder_decoder": True, "n_encoder_layers": 3},
+    "large keys": {"d_key": 13, "d_value": 5},
+    "large values": {"d_key": 5, "d_value": 13},
+    "dot": {"scoring": "dot"},
+    "grouped": {"n_heads": 6, "n_key_heads": 2},
+    "multi-query": {"n_heads": 6, "n_key_heads": 1, "d_key": 7, "d_value": 3},
+    "value rank": {"value_rank": 7},
+    "queries are keys": {"share_query_key": True},
+    "pre": {"norm_place": "pre"},
+    "sandwich": {"norm_place": "sandwich"},
+    "rms": {"norm": "rmsnorm"},
+    "rms, pre": {"norm": "rmsnorm", "norm_place": "pre"},
+    "scale": {"norm": "scalenorm"},
+    "scale, sandwich": {"norm": "scalenorm", "norm_place": "sandwich"},
+    "gelu": {"activation": "gelu"},
+    "silu": {"activation": "silu"},
+    "swiglu": {"activation": "swiglu"},
+    "one layer for all": {"share_layers": "all"},
+    "groups": {"share_layers": "groups", "layers_per_group": 2},
+    "encoder in decoder": {"share_encoder_decoder": True, "n_encoder_layers": 3, "positions": "shaw"},
+    "groups in both": {"share_encoder_decoder": True, "n_encoder_layers": 3, "share_layers": "groups"},
+    "tied": {"source_vocab_size": V_TARGET, "tie_embeddings": "all"},
+    "tied target": {"tie_embeddings": "target"},
+    "modern": {"positions": "rotary", "norm": "rmsnorm", "norm_place": "pre", "activation": "swiglu", "n_key_heads": 1},
+}
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "complex": {"positions": "complex"},
+    "additive": {"scoring": "additive"},
+    "window": {"span": "window"},
+    "chunk": {"span": "chunk"},
+    "branched": {"heads": "branched", "d_ff": 33},
+    "batchnorm": {"norm": "batchnorm"},
+    "relu2": {"activation": "relu2"},
+}
+
+
+def config_of(parts: dict[str, Any]) -> TransformerConfig:
+    sizes = {
+        "source_vocab_size": V_SOURCE,
+        "target_vocab_size": V_TARGET,
+        "n_encoder_layers": 2,
+        "n_decoder_layers": 3,
+        "d_model": 30,
+        "d_ff": 23,
+        "n_heads": 3,
+        "tie_embeddings": "none",
+    }
+    return TransformerConfig(**{**sizes, **parts})
+
+
+def random_model(parts: dict[str, Any], *, seed: int = 3) -> Transformer:
+    """Nothing is zero or one, and the logits are decided enough for hypotheses to differ and to end."""
+    torch.manual_seed(seed)
+    model = build(config_of(parts)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+        model.output.weight.mul_(2)
+    return model
+
+
+def arrays(model: Transformer) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in weights_of(model).items()}
+
+
+def reference(model: Transformer) -> TorchEngine:
+    return TorchEngine(model, torch.device("cpu"))
+
+
+def fast(model: Transformer, folder: Path, *, n_workers: int = 2, precision: Any = "float32") -> CTranslate2Engine:
+    folder.mkdir(exist_ok=True)
+    write_model(model.config, arrays(model), folder)
+    return CTranslate2Engine(folder, n_workers=n_workers, precision=precision)
+
+
+def random_ids(seed: int, n: int, longest: int, vocab_size: int) -> list[list[int]]:
+    generator = random.Random(seed)
+    return [[generator.randrange(4, vocab_size) for _ in range(generator.randint(0, longest))] for _ in range(n)]
+
+
+def close(expected: Any) -> Any:
+    return pytest.approx(expected, rel=0, abs=1e-4)
+
+
+class TestTheModel:
+    @pytest.mark.parametrize("name", PARTS)
+    def test_every_part_gives_the_log_probabilities_of_the_reference(self, name, tmp_path):
+        model = random_model(PARTS[name])
+        vocab_size = model.config.source_vocab_size
+        # Longer than the exact buckets of t5 reach, the window of shaw, and CTranslate2's own tables; and empty ones.
+        sources = [[], [5], *random_ids(5, 17, 37, vocab_size), *random_ids(7, 2, 190, vocab_size)]
+        targets = [[7], [], *random_ids(11, 17, 37, V_TARGET), *random_ids(13, 2, 190, V_TARGET)]
+        ours = fast(model, tmp_path).score(sources, targets)
+        theirs = reference(model).score(sources, targets)
+        for one, other in zip(ours, theirs, strict=True):
+            assert one == close(other)
+        assert np.std(np.concatenate(theirs)) > 0.5  # not all the same
+
+    @pytest.mark.parametrize("name", PARTS)
+    def test_it_has_the_variables_that_the_librarys_own_specification_asks_for(self, name):
+        """None is missing, none unknown to it, all of the type that it would have."""
+        config = config_of(PARTS[name])
+        norms = {"rms_norm": config.norm != "layernorm", "pre_norm": config.norm_place != "post"}
+        options = {
+            "activation": ctranslate2_model._ACTIVATIONS[config.activation],
+            "ffn_glu": config.activation == "swiglu",
+            "relative_position": config.positions == "shaw",
+            "relative_attention_bias": config.positions == "t5",
+            "head_dim": 1,
+            "rotary_dim": 2 if config.positions == "rotary" else None,
+            "pre_post_layer_norm": config.norm_place == "sandwich",
+            **norms,
+        }
+        spec = transformer_spec.TransformerSpec(
+            transformer_spec.TransformerEncoderSpec(config.n_encoder_layers, config.n_heads, **options),
+            transformer_spec.TransformerDecoderSpec(
+                config.n_decoder_layers,
+                config.n_heads,
+                external_pre_post_encoder_layers=config.norm_place == "sandwich",
+                **options,
+            ),
+        )
+        weights = ctranslate2_model._Weights(config, arrays(random_model(PARTS[name])))
+        for variable, value in ctranslate2_model._variables(config, weights).items():
+            scope, _, attribute = variable.rpartition("/")
+            setattr(model_spec.index_spec(spec, scope), attribute, value)
+        model_spec.LayerSpec.validate(spec)
+        assert spec.revision == ctranslate2_model._REVISION
+        assert spec.name == ctranslate2_model._SPECIFICATION
+        assert model_spec.CURRENT_BINARY_VERSION == ctranslate2_model._FORMAT
+
+    def test_the_file_is_that_of_the_librarys_own_writer(self, tmp_path):
+        model = random_model(PARTS["tied"])
+        write_model(model.config, arrays(model), tmp_path)
+        encoder = transformer_spec.TransformerEncoderSpec(2, 3, pre_norm=False, head_dim=10)
+        decoder = transformer_spec.TransformerDecoderSpec(3, 3, pre_norm=False, head_dim=10)
+        spec = transformer_spec.TransformerSpec(encoder, decoder)
+        weights = ctranslate2_model._Weights(model.config, arrays(model))
+        for variable, value in ctranslate2_model._variables(model.config, weights).items():
+            scope, _, attribute = variable.rpartition("/")
+            setattr(model_spec.index_spec(spec, scope), attribute, value)
+        model_spec.LayerSpec.validate(spec)
+        spec.optimize()
+        spec._serialize(tmp_path / "other.bin")
+        assert (tmp_path / "model.bin").read_bytes() == (tmp_path / "other.bin").read_bytes()
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_what_it_cannot_represent_is_said_and_not_written(self, name, tmp_path):
+        config = config_of(OTHERS[name])
+        changed = next(iter(OTHERS[name].values()))
+        assert f"'{changed}'" in str(representable(config))
+        with pytest.raises(ConfigError, match="Use the torch engine"):
+            write_model(config, {}, tmp_path)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("name", PARTS)
+    def test_what_it_can_represent_has_no_reason_against_it(self, name):
+        assert representable(config_of(PARTS[name])) is None
+
+    @pytest.mark.parametrize("d_model", [6, 7])
+    @pytest.mark.parametrize("layout", ["interleaved", "halves"])
+    def test_sinusoids_are_those_of_the_reference(self, d_model, layout):
+        ours = sinusoids(301, d_model, interleaved=layout == "interleaved")
+        np.testing.assert_allclose(ours, positions.sinusoids(301, d_model, layout=layout).numpy(), rtol=0, atol=1e-7)
+
+    def test_shared_weights_are_in_the_file_once(self, tmp_path):
+        sizes = []
+        for number, sharing in enumerate(("none", "all")):
+            folder = tmp_path / str(number)
+            fast(random_model({"share_layers": sharing}), folder)
+            sizes.append((folder / "model.bin").stat().st_size)
+        assert sizes[1] < 0.9 * sizes[0]
+
+
+WAYS = {
+    "greedy": SearchOptions(beam=1),
+    "average": SearchOptions(beam=4, n_best=3, stopping="first", length_penalty="average"),
+    "none": SearchOptions(beam=3, n_best=3, stopping="first", length_penalty="none"),
+    "gnmt": SearchOptions(beam=5, n_best=2, stopping="first", length_penalty="gnmt"),
+}
+SOURCES = random_ids(17, 61, 23, V_SOURCE)
+LIMITS = [len(ids) + 29 for ids in SOURCES]
+
+
+def ending_model(*, share: bool, seed: int = 7, eos: int = 5) -> Transformer:
+    """Ends now and then. share: ids that never come have one of the probability; in a trained model it is tiny."""
+    model = random_model({}, seed=seed)
+    with torch.no_grad():
+        model.output.bias[EOS] += eos
+        if not share:
+            model.output.bias[[PAD, BOS, UNK]] = -30
+    return model
+
+
+# The second is one whose likeliest prefix is often not the first to end, which shows by what rule a search stops.
+@pytest.fixture(scope="module", params=[(7, 5), (8, 3)])
+def both(request, tmp_path_factory) -> tuple[CTranslate2Engine, TorchEngine]:
+    seed, eos = request.param
+    model = ending_model(share=False, seed=seed, eos=eos)
+    return fast(model, tmp_path_factory.mktemp("model")), reference(model)
+
+
+@pytest.fixture(scope="module")
+def both_with_share(tmp_path_factory) -> tuple[CTranslate2Engine, TorchEngine]:
+    model = ending_model(share=True)
+    return fast(model, tmp_path_factory.mktemp("model")), reference(model)
+
+
+def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    for some, others in zip(ours, theirs, strict=True):
+        assert [one.ids for one in some] == [one.ids for one in others]
+        assert [one.finished for one in some] == [one.finished for one in others]
+        for one, other in zip(some, others, strict=True):
+            assert one.log_prob == close(other.log_prob)
+            assert one.score == close(other.score)
+            assert one.token_log_probs == close(other.token_log_probs)
+
+
+def assert_lost_by_a_tie(
+    engine: TorchEngine, source: list[int], limit: int, options: SearchOptions, ids: tuple[int, ...]
+) -> None:
+    """Where the reference first has no place for the prefix in its beam, the last that has one is as likely to 1e-4."""
+    border: list[float] = []
+    original = beam.best_candidates
+
+    def best_candidates(*given: Any, **named: Any) -> Any:
+        found = original(*given, **named)
+        going_on = found.log_prob_BC[0][found.id_BC[0] != EOS]
+        border.append(going_on[: options.beam][-1].item())
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beam, "best_candidates", best_candidates)
+        engine.search([source], [limit], options)
+    log_probs = np.cumsum(engine.score([source], [ids])[0][:-1])
+    below = [one - last for one, last in zip(log_probs, border, strict=False) if one < last + 1e-4]
+    assert below
+    assert below[0] > -1e-4
+
+
+class TestTheSearch:
+    @pytest.mark.parametrize("name", WAYS)
+    def test_it_finds_what_the_reference_finds(self, both, name):
+        ours, theirs = both
+        expected = theirs.search(SOURCES, LIMITS, WAYS[name])
+        finished = [one.finished for several in expected for one in several]
+        assert 10 < sum(finished) < len(finished)
+        found = ours.search(SOURCES, LIMITS, WAYS[name])
+        ids = [tuple([one.ids for one in several] for several in pair) for pair in zip(found, expected, strict=True)]
+        same = [i for i, (some, others) in enumerate(ids) if some == others]
+        assert len(same) >= len(SOURCES) - 1
+        assert_same([found[i] for i in same], [expected[i] for i in same])
+        for i in set(range(len(SOURCES))) - set(same):
+            for one in set(ids[i][0]) - set(ids[i][1]):
+                assert_lost_by_a_tie(theirs, SOURCES[i], LIMITS[i], WAYS[name], one)
+
+    @pytest.mark.parametrize("name", WAYS)
+    def test_tight_limits(self, both, name):
+        ours, theirs = both
+        limits = [i % 5 for i in range(len(SOURCES))]
+        expected = theirs.search(SOURCES, limits, WAYS[name])
+        found = ours.search(SOURCES, limits, WAYS[name])
+        assert all(len(one.ids) <= limit for several, limit in zip(found, limits, strict=True) for one in several)
+        assert [several[0].ids for several in found] == [several[0].ids for several in expected]
+        assert [several[0].score for several in found] == close([several[0].score for several in expected])
+
+    def test_greedy_is_the_same_whatever_share_the_forbidden_ids_have(self, both_with_share):
+        ours, theirs = both_with_share
+        expected = theirs.search(SOURCES, LIMITS, WAYS["greedy"])
+        log_probs = [one for several in expected for one in several[0].token_log_probs]
+        assert np.mean(log_probs) < -0.1  # they have some
+        assert_same(ours.search(SOURCES, LIMITS, WAYS["greedy"]), expected)
+
+    @pytest.mark.parametrize("name", WAYS)
+    def test_forbidden_ids_never_come_and_keep_their_share(self, both_with_share, name):
+        ours, theirs = both_with_share
+        found = [several[0] for several in ours.search(SOURCES, LIMITS, WAYS[name])]
+        assert not {PAD, BOS, EOS, UNK} & {id for one in found for id in one.ids}
+        scored = theirs.score(SOURCES, [one.ids for one in found])
+        for one, row in zip(found, scored, strict=True):
+            assert one.token_log_probs == close(row)
+            assert one.log_prob == close(sum(row))
+            assert one.score == close(sum(row) / WAYS[name].penalty(len(one.ids) + 1))
+
+    @pytest.mark.parametrize("name", WAYS)
+    @pytest.mark.parametrize("batch_size", [1, 2, 7, None])
+    def test_results_do_not_depend_on_the_rest_of_the_batch(self, both, name, batch_size):
+        engine, _ = both
+        alone = [
+            engine.search([ids], [limit], WAYS[name])[0] for ids, limit in zip(SOURCES[:23], LIMITS[:23], strict=True)
+        ]
+        order = random.Random(batch_size or 0).sample(range(len(SOURCES)), len(SOURCES))
+        # The neighbours have other limits, so that a batch has many.
+        limits = [LIMITS[i] if i < 23 else LIMITS[i] + 40 * (i % 2) for i in order]
+        together = engine.search([SOURCES[i] for i in order], limits, WAYS[name], batch_size=batch_size)
+        by_number = dict(zip(order, together, strict=True))
+        assert_same([by_number[i] for i in range(23)], alone)
+
+    def test_long_inputs_are_not_cut(self, both):
+        ours, theirs = both
+        long = random_ids(23, 1, 0, V_SOURCE)[0] + [5 + i % 41 for i in range(1301)]
+        other = [*long[:-1], 50]
+        sources, targets = [long, other], [[7, 8, 9], [11] * 1201]
+        scored = ours.score(sources, targets)
+        for row, expected in zip(scored, theirs.score(sources, targets), strict=True):
+            assert row == close(expected)
+        assert ours.score([other], targets[:1])[0][0] != pytest.approx(scored[0][0], rel=0, abs=1e-6)
+        found = ours.search(sources, [400, 400], WAYS["greedy"])
+        assert_same(found, theirs.search(sources, [400, 400], WAYS["greedy"]))
+
+    def test_an_empty_source_is_translated_like_any_other(self, both):
+        ours, theirs = both
+        for options in WAYS.values():
+            assert_same(ours.search([[]], [7], options), theirs.search([[]], [7], options))
+
+    def test_nothing_in_nothing_out(self, both):
+        engine, _ = both
+        assert engine.search([], [], WAYS["average"]) == []
+        assert engine.score([], []) == []
+
+    def test_learned_positions_reach_as_far_as_in_the_reference(self, tmp_path):
+        model = random_model({"positions": "learned", "n_positions": 13})
+        with torch.no_grad():
+            model.output.bias[EOS] = -30  # never ends
+        ours, theirs = fast(model, tmp_path), reference(model)
+        assert ours.longest_target == theirs.longest_target == 12
+        for options in WAYS.values():
+            assert_same(ours.search([[5] * 12], [12], options), theirs.search([[5] * 12], [12], options))
+            with pytest.raises(DataError, match="13 positions"):
+                ours.search([[5] * 13], [12], options)
+            with pytest.raises(DataError, match="13 positions"):
+                ours.search([[5]], [13], options)
+        for source, target in (([5] * 13, [5]), ([5], [5] * 13)):
+            with pytest.raises(DataError, match="13 positions"):
+                ours.score([source], [target])
+
+    def test_int8_is_near(self, tmp_path):
+        model = ending_model(share=False)
+        targets = random_ids(29, len(SOURCES), 23, V_TARGET)
+        exact = np.concatenate(fast(model, tmp_path / "a").score(SOURCES, targets))
+        near = np.concatenate(fast(model, tmp_path / "b", precision="int8").score(SOURCES, targets))
+        assert 0 < np.abs(near - exact).mean() < 0.1
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            SearchOptions(),
+            SearchOptions(sample=True),
+            SearchOptions(beam=4, diversity_groups=2, stopping="first"),
+            SearchOptions(beam=1, no_repeat_ngram=3),
+        ],
+    )
+    def test_what_it_cannot_do_is_said(self, both, options):
+        engine, _ = both
+        assert unsupported(options)
+        with pytest.raises(ConfigError, match="Use the torch engine"):
+            engine.search([[5]], [3], options)
+
+    def test_prefixes_are_refused_and_all_ways_here_are_not(self, both):
+        engine, _ = both
+        assert unsupported(SearchOptions(beam=1), prefixes=True)
+        with pytest.raises(ConfigError, match="prefix"):
+            engine.search([[5]], [3], SearchOptions(beam=1), prefixes=[[7]])
+        assert not any(unsupported(options) for options in WAYS.values())
+
+
+WITHOUT_TORCH = """
+import json, sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from safetensors.numpy import load_file
+
+from attendo.decoding.search import SearchOptions
+from attendo.engines.ctranslate2_engine import CTranslate2Engine
+from attendo.engines.ctranslate2_model import write_model
+
+folder = Path(sys.argv[1])
+config = SimpleNamespace(**json.loads((folder / "config.txt").read_text()))
+(folder / "model").mkdir()
+write_model(config, load_file(folder / "weights.safetensors"), folder / "model")
+engine = CTranslate2Engine(folder / "model")
+found = engine.search([[5, 6, 7]], [9], SearchOptions(beam=3, stopping="first"))
+print(json.dumps({"ids": found[0][0].ids, "heavy": sorted({"torch", "transformers"} & set(sys.modules))}))
+"""
+
+
+def test_torch_is_not_imported(tmp_path):
+    model = ending_model(share=False)
+    config = dataclasses.asdict(model.config) | {
+        "key_size": model.config.key_size,
+        "value_size": model.config.value_size,
+    }
+    (tmp_path / "config.txt").write_text(json.dumps(config))
+    save_file(arrays(model), tmp_path / "weights.safetensors")
+    command = [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path)]
+    printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert printed["heavy"] == []
+    options = SearchOptions(beam=3, stopping="first")
+    assert tuple(printed["ids"]) == reference(model).search([[5, 6, 7]], [9], options)[0][0].ids
