@@ -32,9 +32,7 @@ def test_a_setting_of_a_part_that_is_not_chosen(key: str, value: int) -> None:
 
 
 def test_the_layout_of_sinusoids_that_are_not_there() -> None:
-    with pytest.raises(
-        ConfigError, match=r"sinusoid_layout = 'halves': has no effect, since positions is 'rotary'"
-    ):
+    with pytest.raises(ConfigError, match=r"sinusoid_layout = 'halves': has no effect, since positions is 'rotary'"):
         check_settings({"model": {"sinusoid_layout": "halves", "positions": "rotary"}}, "tiny", None)
 
 
