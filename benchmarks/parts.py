@@ -298,8 +298,8 @@ def picture(out: Path, minutes: float) -> str:
             f'<text x="16" y="26" font-size="16" font-weight="600">{title}</text>',
             f'<text x="16" y="46" fill="#52606d">one part exchanged at a time, one seed each; band: the default with '
             f"{len(seeds)} seeds</text>",
-            *rows,
             band,
+            *rows,
             "</svg>\n",
         ]
     )
