@@ -8,8 +8,8 @@ DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi3
 is fixed in steps before it starts: minutes * 60 * measured tokens per second / tokens per step. So its BLEU does not
 depend on what else the machine does meanwhile, and `train` can put one run on each core, where two threads of one run
 would wait for each other. Selection plays no part: every run is scored once, at its last step, on the validation set.
-Test sets are not read. A run that is done is not done again: start `train` once more to go on. parts.json beside this file
-holds what was found so far.
+Test sets are not read. A run that is done is not done again: start `train` once more to go on. parts.json holds what
+was found so far.
 """
 
 import argparse
