@@ -51,7 +51,7 @@ def keep_large_buffers() -> None:
 def use_all_cores() -> None:
     """As many threads as there are cores for torch's own work, unless OMP_NUM_THREADS says otherwise."""
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(_cores())
+        torch.set_num_threads(cores())
 
 
 def ready(device: DeviceName) -> torch.device:
@@ -77,14 +77,14 @@ def describe() -> dict[str, str | int]:
     return {
         "platform": platform.platform(),
         "processor": _processor(),
-        "cores": _cores(),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
 
 
-def _cores() -> int:
+def cores() -> int:
     """Those that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -201,7 +201,7 @@ class Trial:
 
 def train_all(arguments: argparse.Namespace, names: list[str]) -> None:
     """Every run that is not done yet, so many at a time, each in a process of its own."""
-    threads = max(1, len(os.sched_getaffinity(0)) // arguments.side_by_side)
+    threads = max(1, machine.cores() // arguments.side_by_side)
     failed = []
     waiting = [name for name in names if not (folder(arguments.out, name) / "scores.json").exists()]
     running: dict[subprocess.Popen[bytes], str] = {}

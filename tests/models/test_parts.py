@@ -27,6 +27,8 @@ from attendo.nn.positions import (
     SinusoidalPositions,
 )
 
+from .test_transformer import close
+
 B, S, T, V = 3, 11, 7, 31
 LENGTHS = torch.tensor([11, 4, 8])
 SIZES: dict[str, Any] = {
@@ -41,10 +43,6 @@ SIZES: dict[str, Any] = {
     "d_value": 13,
 }
 STACKS = ["encoder", "decoder"]
-
-
-def close(actual: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def tiny(**settings: Any) -> Transformer:
