@@ -22,6 +22,7 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
         f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}, d_ff {model.d_ff}, "
         f"{model.n_heads} heads, {model.norm_place}-norm, {model.positions} positions"
     )
+    processes = f"{training.processes} processes x " if (training.processes or 1) > 1 else ""
     lines = [
         f"# attendo translator, {direction(config)}",
         "",
@@ -37,7 +38,7 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
         f"| data fingerprint | `{data['fingerprint']}` |",
         f"| steps | {scores.get('steps', 0):,} of {training.steps:,}, each of about "
         f"{training.batch_tokens * training.accumulate:,} tokens, seed {config.seed} |",
-        f"| trained on | {data['machine']['processor']}, {data['machine']['threads']} threads, "
+        f"| trained on | {data['machine']['processor']}, {processes}{data['machine']['threads']} threads, "
         f"torch {data['machine']['torch']} |",
     ]
     if config.adapt_from:
@@ -58,7 +59,16 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
                 f"| {name} | {validation[key]['score']:.2f} | {cell(validation[key]['signature'])} |"
                 for name, key in (("BLEU", "bleu"), ("chrF", "chrf"), ("TER", "ter"))
             ),
+            *_in_int8(scores),
             f"| perplexity | {scores['perplexity']:.2f} | per piece |",
             f"| BLEU of copying the source | {scores['baseline_bleu']:.2f} | |",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _in_int8(scores: Mapping[str, Any]) -> list[str]:
+    """A row for the model rounded to 8 bits, where the fast engine can run it."""
+    if "int8" not in scores:
+        return []
+    bleu = scores["int8"]["bleu"]
+    return [f"| BLEU in int8 | {bleu['score']:.2f} | {cell(bleu['signature'])} |"]

@@ -1,36 +1,24 @@
 """From what a user gave to the whole config of a run: asked for, added by the preset, decided by the corpus."""
 
-import copy
 import itertools
 import math
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from attendo import machine
 from attendo.bundle import Bundle
 from attendo.config import from_dict, merge, to_dict
 from attendo.data.batching import epoch_plan
-from attendo.data.loader import Position, batches_from
 from attendo.data.prepare import Prepared
 from attendo.errors import ConfigError
-from attendo.models.parts import RATES
-from attendo.models.transformer import Transformer
+from attendo.models.settings import RATES
+from attendo.pace import Pace
 from attendo.recipe import DataConfig, RecipeName, RunConfig, choose, intervals
 from attendo.reporting import duration
-from attendo.training.loop import take_step
-from attendo.training.loss import build_loss
-from attendo.training.optimizer import build_optimizer
 from attendo.training.settings import BOUNDS, TrainingConfig
-from attendo.training.state import generators, restore_generators
 from attendo.translator import EXTRA_LENGTH
 
-MEASURED_STEPS = 30
-MEASURED_SECONDS = 20.0  # where minutes have to become steps
-ESTIMATED_SECONDS = 4.0  # where only the time is to be foretold
 VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
 
@@ -130,27 +118,7 @@ def bound(
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
 
 
-def seconds_per_step(model: Transformer, config: RunConfig, prepared: Prepared, device: torch.device) -> float:
-    """How long a step takes here, measured on a copy of the model; leaves the random generators as they were."""
-    before_all = generators()
-    trial = copy.deepcopy(model).train()
-    optimizer = build_optimizer(trial, config.training)
-    batches = batches_from(prepared.store, Position(), batch_tokens=config.training.batch_tokens, seed=config.seed)
-    most = min(MEASURED_STEPS, config.training.steps or MEASURED_STEPS)
-    longest = ESTIMATED_SECONDS if config.training.minutes is None else MEASURED_SECONDS
-    times: list[float] = []
-    began = time.perf_counter()
-    while len(times) < most and (not times or time.perf_counter() - began < longest):
-        before = time.perf_counter()
-        micro = [batch for batch, _, _ in itertools.islice(batches, config.training.accumulate)]
-        take_step(trial, build_loss(config.training), optimizer, micro, config=config.training, device=device)
-        times.append(time.perf_counter() - before)
-    restore_generators(before_all)
-    steady = times[len(times) // 5 :]  # the first steps allocate
-    return sum(steady) / len(steady)
-
-
-def announcement(config: RunConfig, facts: Mapping[str, Any], seconds: float) -> str:
+def announcement(config: RunConfig, facts: Mapping[str, Any], pace: Pace) -> str:
     """What is about to happen, in words."""
     pairs, tokens, model, steps = facts["pairs"], facts["tokens_per_epoch"], config.model, config.training.steps or 0
     dropped = pairs["dropped_empty"] + pairs["dropped_long"]
@@ -166,8 +134,9 @@ def announcement(config: RunConfig, facts: Mapping[str, Any], seconds: float) ->
         f"Vocabulary: {vocabulary}. Tokens per epoch: {tokens['source'] + tokens['target']:,}.\n"
         f"Model: {facts['parameters']['total']:,} parameters, "
         f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}.\n"
-        f"Training: {steps:,} steps, about {duration(steps * seconds / (1 - VALIDATION_SHARE))}, "
-        f"about {machine.peak_memory() / 2**30:.1f} GB of memory, {facts['machine']['threads']} threads."
+        f"Training: {steps:,} steps, about {duration(steps * pace.seconds / (1 - VALIDATION_SHARE))}, "
+        f"up to {(config.training.processes or 1) * machine.peak_memory() / 2**30:.1f} GB of memory.\n"
+        f"Processor: {pace.in_words()}."
     )
 
 

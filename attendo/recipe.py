@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from attendo.config import POSITIVE, Rule, Settings
 from attendo.errors import ConfigError
 from attendo.models.presets import PresetName, sizes
-from attendo.models.transformer import TransformerConfig
+from attendo.models.settings import TransformerConfig
 from attendo.text.corpus import CorpusFiles
 from attendo.text.tokenizer import SMALLEST_VOCAB_SIZE
 from attendo.training.settings import TrainingConfig

@@ -25,24 +25,24 @@ from attendo.bundle import (
 )
 from attendo.card import direction, write_card
 from attendo.config import from_dict, merge
-from attendo.data.loader import batches_from
 from attendo.data.prepare import Prepared, open_prepared, prepare
+from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
 from attendo.evaluation.report import training_report
 from attendo.models.transformer import Transformer, build, parameter_table
-from attendo.plan import announcement, bound, check_settings, next_folder, resolve, seconds_per_step
-from attendo.recipe import DataConfig, RecipeName, TokenizerConfig
+from attendo.pace import find_pace, settled
+from attendo.plan import announcement, bound, check_settings, next_folder, resolve
+from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
+from attendo.teamwork import Task, dismiss, follow, gather_generators, train_together, working_team
 from attendo.text.corpus import languages_of
 from attendo.training.ema import MovingAverage
-from attendo.training.loop import Outcome
-from attendo.training.loop import train as train_loop
-from attendo.training.loss import build_loss
+from attendo.training.loop import Outcome, Validation
 from attendo.training.optimizer import build_optimizer
-from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress, capture, restore
+from attendo.training.team import Team, TeamLostError, joined_team
 from attendo.training.tensorboard import tensorboard_log, why_no_tensorboard
 from attendo.translator import Translator
 from attendo.validation import Validator, validation_in_words
@@ -71,7 +71,18 @@ def train(
     """
     files = {side: str(path) for side, path in (("source", source), ("target", target)) if path is not None}
     settings = merge(settings or {}, {"data": files} if files else {})
-    reporter = reporter or Silent()
+    with joined_team() as team:
+        return _led(team, lambda: _train(settings, preset, out, device, reporter or Silent(), team))
+
+
+def _train(
+    settings: Mapping[str, Any],
+    preset: RecipeName,
+    out: Path | str | None,
+    device: machine.DeviceName,
+    reporter: Reporter,
+    team: Team,
+) -> Bundle:
     start = None if settings.get("adapt_from") is None else open_bundle(settings["adapt_from"])
     check_settings(settings, preset, start)
     if settings.get("training", {}).get("tensorboard") and (missing := why_no_tensorboard()):
@@ -93,15 +104,23 @@ def train(
     model = build(config.model).to(chosen_device)
     if start is not None:
         load_weights(model, start.weights(), where=str(start.path))
-    seconds = seconds_per_step(model, config, prepared, chosen_device)
-    config = replace(config, training=bound(config.training, settings, prepared, config.seed, seconds))
+    pace = find_pace(
+        model,
+        config,
+        prepared,
+        name=device,
+        device=chosen_device,
+        team=team,
+        steps=lambda seconds: bound(config.training, settings, prepared, config.seed, seconds).steps or 0,
+    )
+    config = replace(config, training=bound(pace.training, settings, prepared, config.seed, pace.seconds))
     facts = {
         **prepared.facts,
         "parameters": parameter_table(model),
-        "machine": machine.describe(),
+        "machine": machine.describe() | {"processes": pace.training.processes, "threads": pace.training.threads},
         "store": prepared.folder.name,
     }
-    said = announcement(config, facts, seconds)
+    said = announcement(config, facts, pace)
     reporter.say(said)
     bundle = create_bundle(
         path,
@@ -109,13 +128,35 @@ def train(
         tokenizers=prepared.tokenizers,
         texts={"data.json": plain_json(facts), "card.md": write_card(config, facts, {})},
     )
-    bundle.log({"event": "started", "step": -1, "said": said.split("\n"), "seconds_per_step": seconds, **facts})
-    return _Run(bundle, model, prepared, chosen_device, reporter).go(Progress())
+    bundle.log({"event": "started", "step": -1, "said": said.split("\n"), "seconds_per_step": pace.seconds, **facts})
+    return _Run(bundle, config, model, prepared, device, chosen_device, team, reporter).go(Progress())
 
 
 def resume(path: Path | str, *, device: machine.DeviceName = "auto", reporter: Reporter | None = None) -> Bundle:
     """Goes on with an interrupted run, exactly where its last checkpoint is."""
-    reporter = reporter or Silent()
+    with joined_team() as team:
+        return _led(team, lambda: _resume(path, device, reporter or Silent(), team))
+
+
+def _led(team: Team, lead: Callable[[], Bundle]) -> Bundle:
+    """The leader leads; the others that torchrun has started follow, and learn in the end what came of it."""
+    path: str | None = None
+    if not team.leads:
+        follow(team)
+        if (path := team.from_leader(path)) is None:
+            raise SystemExit(1)  # the leader says why
+        return open_bundle(path)
+    try:
+        bundle = lead()
+        path = str(bundle.path)
+        return bundle
+    finally:
+        with contextlib.suppress(TeamLostError):
+            dismiss(team)
+            team.from_leader(path)
+
+
+def _resume(path: Path | str, device: machine.DeviceName, reporter: Reporter, team: Team) -> Bundle:
     bundle = open_bundle(path)
     config = bundle.config
     if not (facts := bundle.data()).get("store"):
@@ -140,7 +181,8 @@ def resume(path: Path | str, *, device: machine.DeviceName = "auto", reporter: R
         )
     torch.manual_seed(config.seed)
     model = build(config.model).to(chosen_device)
-    return _Run(bundle, model, prepared, chosen_device, reporter).resume()
+    config = replace(config, training=settled(config, chosen_device, team))
+    return _Run(bundle, config, model, prepared, device, chosen_device, team, reporter).resume()
 
 
 @dataclass(frozen=True)
@@ -148,14 +190,17 @@ class _Run:
     """A run under way: what it works on, and the functions the loop calls back."""
 
     bundle: Bundle
+    config: RunConfig
     model: Transformer
     prepared: Prepared
+    device_name: machine.DeviceName
     device: torch.device
+    team: Team  # that torchrun has made, or one
     reporter: Reporter
 
     @property
     def training(self) -> TrainingConfig:
-        return self.bundle.config.training
+        return self.config.training
 
     @property
     def steps(self) -> int:
@@ -178,7 +223,6 @@ class _Run:
         return self.go(Progress(step=step), state, facts)
 
     def go(self, progress: Progress, state: dict[str, torch.Tensor] | None = None, facts: Any = None) -> Bundle:
-        config = self.bundle.config
         optimizer = build_optimizer(self.model, self.training)
         average = MovingAverage(weights_of(self.model), self.training.ema) if self.training.ema else None
         if state is not None:
@@ -192,7 +236,7 @@ class _Run:
 
         def save(progress: Progress) -> None:
             nonlocal last_good
-            tensors, facts = capture(self.model, optimizer, progress)
+            tensors, facts = capture(self.model, optimizer, progress, gather_generators(team))
             weights = weights_of(self.model)
             if average is not None:
                 tensors |= {f"{RAW}{name}": tensor for name, tensor in weights.items()}
@@ -202,37 +246,50 @@ class _Run:
             self.bundle.prune(keep=self._kept(progress))
             last_good = progress
 
+        def validate(model: Transformer) -> Validation:
+            everyone = (self.training.processes or 1) * (self.training.threads or 1)
+            with machine.using_threads(min(everyone, machine.cores())):
+                return validator.validate(model)  # the others wait, so their cores are free
+
         with self._logger(progress.step) as log:
-            with _stop_signals(stopped.append):
-                try:
-                    outcome = train_loop(
+            try:
+                with _stop_signals(stopped.append), working_team(self.training, self.team) as team:
+                    if team.size > 1:
+                        team.from_leader(self._task(progress, state, facts))
+                    outcome = train_together(
                         self.model,
-                        build_loss(self.training),
                         optimizer,
-                        build_schedule(self.training, d_model=config.model.d_model, steps=self.steps),
-                        batches_from(
-                            self.prepared.store,
-                            progress.position,
-                            batch_tokens=self.training.batch_tokens,
-                            seed=config.seed,
-                        ),
-                        config=self.training,
-                        steps=self.steps,
+                        self.config,
+                        self.prepared.store,
+                        team,
                         progress=progress,
                         device=self.device,
                         average=average,
-                        validate=validator.validate,
+                        validate=validate,
                         save=save,
                         log=log,
                         should_stop=lambda: bool(stopped),
                     )
-                except TrainingError as error:
-                    raise TrainingError(self._explained(error, last_good)) from None
+            except TeamLostError as error:
+                raise TrainingError(f"{error} Go on with: attendo train --resume {self.bundle.path}") from None
+            except TrainingError as error:
+                raise TrainingError(self._explained(error, last_good)) from None
             if stopped:
                 self._interrupt(outcome.progress, stopped[0])
             with _stop_signals(lambda number: self._interrupt(outcome.progress, number)):
                 self._finish(outcome, validator, log)
         return self.bundle
+
+    def _task(self, progress: Progress, state: dict[str, torch.Tensor] | None, facts: Any) -> Task:
+        return Task(
+            config=self.config,
+            store=self.prepared.folder,
+            weights={name: tensor.cpu() for name, tensor in weights_of(self.model).items()},
+            device=self.device_name,
+            progress=progress,
+            state=state,
+            facts=facts,
+        )
 
     def _interrupt(self, progress: Progress, number: int) -> NoReturn:
         raise Interrupted(
@@ -241,7 +298,7 @@ class _Run:
         )
 
     def _validator(self) -> Validator:
-        config = self.bundle.config
+        config = self.config
         translator = Translator(
             TorchEngine(self.model, self.device),
             self.prepared.tokenizers,
@@ -311,6 +368,7 @@ class _Run:
             if found.score > score:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
         load_weights(self.model, chosen, where="the best weights")
+        self.bundle.save_weights(chosen, {"weights": name})
         scores, perplexity, samples = validator.final(beam=FINAL_BEAM, reporter=self.reporter)
         result = {
             "weights": name,
@@ -320,15 +378,35 @@ class _Run:
             "perplexity": perplexity,
             "baseline_bleu": validator.baseline,
         }
-        self.bundle.save_weights(chosen, {"weights": name})
         log({"event": "finished", "step": progress.step, **result})
         self.bundle.write("report.html", self._report([sample.to_json() for sample in samples], result))
+        result |= self._int8(validator)
         self.bundle.write("card.md", write_card(self.bundle.config, self.bundle.data(), result))
-        self.bundle.save_scores(result)
+        self.bundle.save_scores(result)  # the last: with it the run has finished
         self.reporter.say(
             f"Validation, beam {FINAL_BEAM}: BLEU {scores.bleu.score:.1f}, chrF {scores.chrf.score:.1f}, "
             f"TER {scores.ter.score:.1f} ({name}). Copying the source: BLEU {validator.baseline:.1f}."
         )
+
+    def _int8(self, validator: Validator) -> dict[str, Any]:
+        """What the fast engine scores in int8, whose copy of the model is made on the way.
+
+        Whatever keeps that engine from working here is told, and takes nothing else away.
+        """
+        if representable(self.bundle.config.model):
+            return {}
+        try:
+            from attendo.engines.ctranslate2_folder import open_ctranslate2
+
+            engine = open_ctranslate2(self.bundle, precision="int8", reporter=self.reporter)
+            found = validator.bleu_by(engine, precision="int8", beam=FINAL_BEAM)
+        except Interrupted:
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            self.reporter.say(f"The ctranslate2 engine could not score the model in int8: {reason}")
+            return {}
+        return {"int8": {"bleu": found.to_json()}}
 
     def _report(self, samples: list[dict[str, Any]], result: Mapping[str, Any]) -> str:
         config, pairs = self.bundle.config, self.bundle.data()["pairs"]

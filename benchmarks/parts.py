@@ -39,6 +39,7 @@ from attendo.training.ema import MovingAverage
 from attendo.training.loop import take_step
 from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
+from attendo.training.team import Team
 
 DEFAULT = "default"
 
@@ -192,6 +193,7 @@ class Trial:
             [batch],
             config=self.config.training,
             device=torch.device("cpu"),
+            team=Team(),
         )
         self.steps += 1
         if self.average is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from attendo.bundle import Bundle
 from attendo.errors import ConfigError
-from attendo.models.parts import RATES
+from attendo.models.settings import RATES
 from attendo.plan import check_settings
 
 from .trained import Trained

@@ -37,6 +37,8 @@ from attendo.training.settings import BOUNDS
 @click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
 @click.option("--valid-target", type=click.Path(), help="Its other side.")
 @click.option("--tensorboard", is_flag=True, help="Also write curves for TensorBoard, into the run's tensorboard/.")
+@click.option("--processes", type=click.IntRange(min=1), help="That share every batch. [measured]")
+@click.option("--threads", type=click.IntRange(min=1), help="Of each process. [cores / processes]")
 @paired
 @common("seed", "device", "quiet", "as_json")
 def command(
@@ -55,6 +57,8 @@ def command(
     valid_source: str | None,
     valid_target: str | None,
     tensorboard: bool,
+    processes: int | None,
+    threads: int | None,
     columns: str | None,
     reverse: bool,
     seed: int | None,
@@ -68,10 +72,11 @@ def command(
     file with both. Each may be compressed (.gz). Nothing else is needed.
     """
     from attendo import run
+    from attendo.training.team import rank_in_environment
 
     if resume_path is not None:
         files = (source, valid_source, valid_target, config_path, out, adapt_from)
-        values = (steps, epochs, minutes, languages, columns, seed)
+        values = (steps, epochs, minutes, languages, columns, seed, processes, threads)
         flags = (assignments, reverse, tensorboard, preset != "auto")
         if any(value is not None for value in (*files, *values)) or any(flags):
             raise ConfigError(
@@ -90,7 +95,14 @@ def command(
             valid_source=valid_source,
             valid_target=valid_target,
         )
-        training = given(steps=steps, epochs=epochs, minutes=minutes, tensorboard=tensorboard or None)
+        training = given(
+            steps=steps,
+            epochs=epochs,
+            minutes=minutes,
+            tensorboard=tensorboard or None,
+            processes=processes,
+            threads=threads,
+        )
         settings = _layered(
             read_yaml(Path(config_path)) if config_path else {},
             {"data": data, "training": training, **given(seed=seed, adapt_from=adapt_from)},
@@ -100,6 +112,8 @@ def command(
             raise ConfigError("give the files to train on: attendo train SOURCE TARGET (or --config with data.source).")
         with reporting(quiet) as reporter:
             bundle = run.train(settings=settings, preset=preset, out=out, device=device, reporter=reporter)
+    if rank_in_environment() > 0:  # torchrun has started several, and one of them speaks for all
+        return
     scores = {"bundle": str(bundle.path), **bundle.scores()}
     output(json.dumps(scores, ensure_ascii=False) if as_json else str(bundle.path))
     if not quiet:

@@ -5,12 +5,17 @@ Suffixes: B pairs, S longest source, T longest target.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attendo.text.tokenizer import BOS, EOS, PAD
+
+Rows = Sequence[Sequence[int] | NDArray[Any]]
+EndToEnd = tuple[NDArray[Any], NDArray[np.int64]]  # all ids of a side, and how many of them each pair has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,37 +43,72 @@ class Batch:
         """Source and target positions, padding included."""
         return self.source_BS.numel() + self.target_in_BT.numel()
 
+    def __len__(self) -> int:
+        return len(self.source_lengths_B)
+
+    def part(self, rank: int, size: int) -> "Batch":
+        """Every `size`-th pair from number `rank` on, without the padding that only the others needed."""
+        if size == 1:
+            return self
+        sources_B, targets_B = self.source_lengths_B[rank::size], self.target_lengths_B[rank::size]
+        S, T = (int(lengths_B.max()) if len(lengths_B) else 0 for lengths_B in (sources_B, targets_B))
+        return Batch(
+            source_BS=self.source_BS[rank::size, :S],
+            source_lengths_B=sources_B,
+            target_in_BT=self.target_in_BT[rank::size, :T],
+            target_out_BT=self.target_out_BT[rank::size, :T],
+            target_lengths_B=targets_B,
+        )
+
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
             return self
-        return Batch(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
+        if device.type == "cuda":  # from pinned memory the copy goes on beside other work
+            return Batch(**{name: ids.pin_memory().to(device, non_blocking=True) for name, ids in vars(self).items()})
+        return Batch(**{name: ids.to(device) for name, ids in vars(self).items()})
 
 
-def pad(rows: Sequence[Sequence[int] | np.ndarray], *, before: int | None = None, after: int | None = None) -> Tensor:
+def pad(rows: Rows, *, before: int | None = None, after: int | None = None) -> Tensor:
     """[len(rows), longest] of int64, each row `before` row `after`, filled up with PAD at the end."""
-    extra = (before is not None) + (after is not None)
-    table = np.full((len(rows), max((len(row) for row in rows), default=0) + extra), PAD, dtype=np.int64)
-    start = 0 if before is None else 1
-    for place, row in zip(table, rows, strict=True):
-        if before is not None:
-            place[0] = before
-        place[start : start + len(row)] = row
-        if after is not None:
-            place[start + len(row)] = after
-    return torch.from_numpy(table)
+    return torch.from_numpy(_table(_end_to_end(rows), before=before, after=after))
 
 
-def lengths(rows: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
+def lengths(rows: Rows) -> Tensor:
     """How many ids each row has, with the one control id that is added to it."""
     return torch.tensor([len(row) + 1 for row in rows], dtype=torch.int64)
 
 
-def make_batch(sources: Sequence[Sequence[int] | np.ndarray], targets: Sequence[Sequence[int] | np.ndarray]) -> Batch:
+def make_batch(sources: Rows, targets: Rows) -> Batch:
     """Ids without control ids -> a batch with them."""
+    return batch_of(_end_to_end(sources), _end_to_end(targets))
+
+
+def batch_of(sources: EndToEnd, targets: EndToEnd) -> Batch:
+    """The same from the ids of all pairs end to end, and how many each pair has: no loop goes over the pairs."""
     return Batch(
-        source_BS=pad(sources, after=EOS),
-        source_lengths_B=lengths(sources),
-        target_in_BT=pad(targets, before=BOS),
-        target_out_BT=pad(targets, after=EOS),
-        target_lengths_B=lengths(targets),
+        source_BS=torch.from_numpy(_table(sources, after=EOS)),
+        source_lengths_B=torch.from_numpy(sources[1] + 1),
+        target_in_BT=torch.from_numpy(_table(targets, before=BOS)),
+        target_out_BT=torch.from_numpy(_table(targets, after=EOS)),
+        target_lengths_B=torch.from_numpy(targets[1] + 1),
     )
+
+
+def _end_to_end(rows: Rows) -> EndToEnd:
+    ids = [np.asarray(row, dtype=np.int64) for row in rows]
+    counts = np.array([len(row) for row in rows], dtype=np.int64)
+    return np.concatenate(ids) if ids else np.zeros(0, dtype=np.int64), counts
+
+
+def _table(rows: EndToEnd, *, before: int | None = None, after: int | None = None) -> NDArray[np.int64]:
+    ids, counts_B = rows
+    start = 0 if before is None else 1
+    extra = start + (after is not None)
+    table_BT = np.full((len(counts_B), counts_B.max(initial=0) + extra), PAD, dtype=np.int64)
+    columns_T = np.arange(table_BT.shape[1]) - start
+    table_BT[(columns_T >= 0) & (columns_T < counts_B[:, None])] = ids
+    if before is not None:
+        table_BT[:, 0] = before
+    if after is not None:
+        table_BT[np.arange(len(counts_B)), start + counts_B] = after
+    return table_BT

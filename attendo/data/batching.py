@@ -1,6 +1,5 @@
 """Which pairs go together: pure functions of lengths and seeds, so that any batch of any epoch can be found again."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,13 +28,16 @@ def epoch_plan(
 ) -> EpochPlan:
     """Batches of pairs of like length, shuffled anew for each epoch; the same for the same seed and epoch.
 
-    Pairs are sorted by (target length, source length), ties in random order, cut into batches of at most `batch_tokens`
-    positions on the longer side, and the batches shuffled. A pair longer than the budget is a batch of its own.
+    Pairs are sorted by target length, those of one target length by source length, up and down in turns, so that
+    neighbours are alike where the target length changes, too; ties are in random order. Then they are cut into batches
+    of at most `batch_tokens` positions on the longer side, and the batches shuffled. A pair longer than the budget is a
+    batch of its own.
     """
     key = np.array([seed & (2**64 - 1), epoch], dtype=np.uint64)
     rng = np.random.Generator(np.random.Philox(key=key))
     shuffled = rng.permutation(len(source_lengths))
-    order = shuffled[np.lexsort((source_lengths[shuffled], target_lengths[shuffled]))]
+    sources, targets = source_lengths[shuffled], target_lengths[shuffled]
+    order = shuffled[np.lexsort((np.where(targets % 2, -sources, sources), targets))]
     # The cuts start at another place each epoch, so that not always the same neighbours meet at a boundary.
     starts = batch_starts(source_lengths[order], target_lengths[order], batch_tokens=batch_tokens, skew=rng.random())
     ends = np.append(starts[1:], len(order))
@@ -63,15 +65,3 @@ def batch_starts(source_lengths: Lengths, target_lengths: Lengths, *, batch_toke
         start += max(1, int(over[0]) if len(over) else len(reach))
         budget = batch_tokens
     return np.array(starts, dtype=np.int64)
-
-
-def sorted_batches(lengths: Sequence[int], *, batch_size: int | None, batch_tokens: int) -> list[list[int]]:
-    """Sentences of like length together, longest first, for translating: at most so many sentences and positions."""
-    batches: list[list[int]] = []
-    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        longest = lengths[batches[-1][0]] + 1 if batches else 0
-        full = not batches or len(batches[-1]) == batch_size or (len(batches[-1]) + 1) * longest > batch_tokens
-        if full:
-            batches.append([])
-        batches[-1].append(i)
-    return batches

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attendo.data.batch import Batch, make_batch
+from attendo.data.batch import Batch, batch_of
 from attendo.storage import write_file
 
 ABANDONED_SECONDS = 24 * 3600
@@ -45,6 +45,15 @@ class Side:
     def lengths(self) -> NDArray[np.int32]:
         return np.diff(self.ends, prepend=0).astype(np.int32)
 
+    def end_to_end(self, indices: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of these sequences one after the other, and how many each has; nothing else is read."""
+        ends = self.ends[indices]
+        starts = np.where(indices > 0, self.ends[indices - 1], 0)
+        counts = ends - starts
+        before = np.cumsum(counts) - counts  # ids of the sequences before each
+        places = np.repeat(starts - before, counts) + np.arange(counts.sum())
+        return self.ids[places], counts
+
 
 @dataclass(frozen=True)
 class PairStore:
@@ -56,9 +65,9 @@ class PairStore:
     def __len__(self) -> int:
         return len(self.source)
 
-    def batch(self, indices: Iterable[int]) -> Batch:
-        chosen = list(indices)
-        return make_batch([self.source[i] for i in chosen], [self.target[i] for i in chosen])
+    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
+        chosen = np.asarray(indices, dtype=np.int64)
+        return batch_of(self.source.end_to_end(chosen), self.target.end_to_end(chosen))
 
 
 class StoreWriter:

@@ -9,7 +9,8 @@ from attendo.bundle import open_bundle
 from attendo.config import from_dict, merge, parse_assignments, to_dict, unknown_key
 from attendo.errors import ConfigError
 from attendo.models.presets import PresetName, sizes
-from attendo.models.transformer import TransformerConfig, build, parameter_table
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import build, parameter_table
 
 
 def bundle_facts(path: str) -> dict[str, Any]:

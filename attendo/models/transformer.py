@@ -3,16 +3,13 @@
 Suffixes: B batch, S source length, T target length, D d_model, V target vocabulary, N rows (sentences x beam).
 """
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
-from attendo.config import POSITIVE
 from attendo.models.parts import (
-    LayerConfig,
     attention_positions,
     build_block,
     build_final_norm,
@@ -21,44 +18,13 @@ from attendo.models.parts import (
     embedding_positions,
     kept_layers,
 )
+from attendo.models.settings import TransformerConfig
+from attendo.nn.attention import MultiHeadAttention, joint_keys_values
 from attendo.nn.block import Block
-from attendo.nn.cache import DecoderCache, KeysValues, LayerCache
+from attendo.nn.cache import DecoderCache, LayerCache
 from attendo.nn.embedding import Embedding, OutputProjection
 from attendo.nn.init import initialise
 from attendo.nn.masks import Span, causal_mask, padding_mask, span_mask
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformerConfig(LayerConfig):
-    """Everything that determines the model. The defaults are the paper's base model."""
-
-    source_vocab_size: Annotated[int, POSITIVE]
-    target_vocab_size: Annotated[int, POSITIVE]
-    n_encoder_layers: Annotated[int, POSITIVE] = 6
-    n_decoder_layers: Annotated[int, POSITIVE] = 6
-    tie_embeddings: Literal["all", "target", "none"] = "all"  # target: the decoder's input and output share
-    share_encoder_decoder: bool = False  # self-attention and feed-forward network, layer by layer
-
-    def conflicts(self) -> Iterable[tuple[str, str]]:
-        yield from super().conflicts()
-        if self.tie_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
-            yield (
-                "tie_embeddings",
-                f"'all' needs one vocabulary, and there are {self.source_vocab_size} source and "
-                f"{self.target_vocab_size} target pieces; use 'target', or a joint tokenizer (tokenizer.joint=true)",
-            )
-        if self.share_encoder_decoder and self.n_encoder_layers != self.n_decoder_layers:
-            yield (
-                "share_encoder_decoder",
-                f"each decoder layer takes the weights of an encoder layer, and there are {self.n_encoder_layers} and "
-                f"{self.n_decoder_layers}; give both the same number of layers",
-            )
-        if self.share_encoder_decoder and self.heads == "branched":
-            yield (
-                "share_encoder_decoder",
-                "with branched heads the encoder's self-attention has the feed-forward network inside and the "
-                "decoder's has not, so they cannot be one; use heads 'joined'",
-            )
 
 
 class Stack(nn.Module):
@@ -109,10 +75,11 @@ class Decoder(Stack):
 
     def start(self, memory_BSD: Tensor, memory_mask: Tensor) -> DecoderCache:
         """The cache before the first position: the memory's keys and values, computed once for each set of weights."""
-        made: dict[nn.Module, KeysValues] = {}
-        for block in self.blocks:
-            if block not in made:
-                made[block] = block.cross_attention.keys_values(memory_BSD)  # type: ignore[union-attr, operator]
+        blocks = list(dict.fromkeys(self.blocks))
+        attentions: list[MultiHeadAttention] = [block.cross_attention for block in blocks]  # type: ignore[misc]
+        # A layer that is left out of a step must not get gradients of zero, by which Adam would still move it.
+        apart = self.training and self.layer_drop > 0
+        made = dict(zip(blocks, joint_keys_values(memory_BSD, attentions, apart=apart), strict=True))
         return DecoderCache(tuple(LayerCache(None, made[block]) for block in self.blocks), memory_mask, 0)
 
     def forward(
@@ -129,7 +96,8 @@ class Decoder(Stack):
             if kept:
                 x_BTD, layer = block(x_BTD, mask=mask, memory_mask=cache.memory_mask, cache=layer, real=real)
             layers.append(layer)
-        return self._normalised(x_BTD, real), DecoderCache(tuple(layers), cache.memory_mask, cache.length + T)
+        longer = dataclasses.replace(cache, layers=tuple(layers), length=cache.length + T)
+        return self._normalised(x_BTD, real), longer
 
 
 class Transformer(nn.Module):
@@ -165,7 +133,7 @@ class Transformer(nn.Module):
     def step(self, ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
         """One more id for each row -> logits of the next [N, V], and the longer cache."""
         vectors_N1D, cache = self.decoder(ids_N[:, None], cache)
-        return self.output(vectors_N1D[:, 0]), cache
+        return self.output.aligned(vectors_N1D[:, 0]), cache
 
 
 def build(config: TransformerConfig) -> Transformer:

@@ -6,6 +6,7 @@ and bias broadcast to [B, H, T, S].
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -202,8 +203,10 @@ class MultiHeadAttention(nn.Module):
         Returns the output [B, T, D] and the keys and values that were attended to.
         """
         offset = 0 if past is None else past.keys_NHTK.shape[2]
-        queries_BHTK = self.queries(x_BTD, offset=offset)
-        attended = memory or self.keys_values(x_BTD, offset=offset)
+        if memory is None:
+            queries_BHTK, attended = self._projected(x_BTD, offset)
+        else:
+            queries_BHTK, attended = self.queries(x_BTD, offset=offset), memory
         if past is not None:
             attended = past.append(attended)
         needs_weights = self.positions.needs_weights or (self.training and self.weight_dropout.threshold > 0)
@@ -215,17 +218,33 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x_BTD: Tensor, *, offset: int = 0) -> Tensor:
         """x W_Q, split into heads: [B, H, T, K]; `offset` is the position of x's first column."""
-        return self.positions.turned(_heads(self.query(x_BTD), self.d_key), offset=offset)
+        return self._turned(self.query(x_BTD), offset)
 
     def keys_values(self, x_BSD: Tensor, *, offset: int = 0) -> KeysValues:
         """x W_K and x W_V, split into heads."""
-        keys_BGSK = self.positions.turned(_heads(self.key(x_BSD), self.d_key), offset=offset)
-        return KeysValues(keys_BGSK, _heads(self.value(x_BSD), self.d_value))
+        return self._split(self.key(x_BSD), self.value(x_BSD), offset)
 
     def weights(self, x_BTD: Tensor, *, mask: Tensor | None, memory: KeysValues | None = None) -> Tensor:
         """The attention weights alone, [B, H, T, S], from the explicit equation; without memory, of x to itself."""
         attended = memory or self.keys_values(x_BTD)
         return self._weights(self.queries(x_BTD), attended, mask, 0)
+
+    def _projected(self, x_BTD: Tensor, offset: int) -> tuple[Tensor, KeysValues]:
+        """x W_Q, and x W_K and x W_V."""
+        if not (torch.is_grad_enabled() and isinstance(self.value, nn.Linear)):
+            return self.queries(x_BTD, offset=offset), self.keys_values(x_BTD, offset=offset)
+        if self.key is self.query:
+            queries, values = joint_products(x_BTD, (self.query, self.value))
+            keys = queries
+        else:
+            queries, keys, values = joint_products(x_BTD, (self.query, self.key, self.value))
+        return self._turned(queries, offset), self._split(keys, values, offset)
+
+    def _turned(self, x_BTX: Tensor, offset: int) -> Tensor:
+        return self.positions.turned(_heads(x_BTX, self.d_key), offset=offset)
+
+    def _split(self, keys_BSX: Tensor, values_BSX: Tensor, offset: int) -> KeysValues:
+        return KeysValues(self._turned(keys_BSX, offset), _heads(values_BSX, self.d_value))
 
     def _fused(self, queries_BHTK: Tensor, attended: KeysValues, mask: Tensor | None, offset: int) -> Tensor:
         keys_BGSK, values_BGSK = attended.keys_NHTK, attended.values_NHTK
@@ -245,6 +264,22 @@ class MultiHeadAttention(nn.Module):
 
     def _bias(self, queries_BHTK: Tensor, keys_BGSK: Tensor, offset: int) -> Tensor | None:
         return self.positions.bias(queries_BHTK, scale=self.scoring.scale, offset=offset, n_keys=keys_BGSK.shape[2])
+
+
+def joint_products(x: Tensor, linears: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
+    """linear(x) of each, from one product of x with all their matrices; x gets its gradient from one product, too."""
+    weight, bias = torch.cat([linear.weight for linear in linears]), torch.cat([linear.bias for linear in linears])
+    return F.linear(x, weight, bias).split([linear.out_features for linear in linears], dim=-1)
+
+
+def joint_keys_values(x_BSD: Tensor, attentions: Sequence[MultiHeadAttention], *, apart: bool) -> list[KeysValues]:
+    """keys_values(x) of each, while gradients are computed from one product, unless they are to be kept `apart`."""
+    parts = [part for attention in attentions for part in (attention.key, attention.value)]
+    linears = [part for part in parts if isinstance(part, nn.Linear)]
+    if apart or not torch.is_grad_enabled() or len(linears) < len(parts):
+        return [attention.keys_values(x_BSD) for attention in attentions]
+    made = joint_products(x_BSD, linears)
+    return [attention._split(made[2 * i], made[2 * i + 1], 0) for i, attention in enumerate(attentions)]
 
 
 def _value_projection(d_model: int, size: int, rank: int | None) -> nn.Module:

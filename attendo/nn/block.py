@@ -53,7 +53,10 @@ class Block(nn.Module):
             return output_BTD
 
         def cross_attention(x_BTD: Tensor) -> Tensor:
-            return self.cross_attention(x_BTD, mask=memory_mask, memory=cache.memory)[0]  # type: ignore[misc]
+            # A memory of fewer rows: each serves as many rows of x, one after the other, as if they were one.
+            queries = x_BTD if cache.memory is None else x_BTD.reshape(len(cache.memory.keys_NHTK), -1, x_BTD.shape[2])
+            output = self.cross_attention(queries, mask=memory_mask, memory=cache.memory)[0]  # type: ignore[misc]
+            return output.view_as(x_BTD)
 
         x_BTD = self.attention_residual(x_BTD, self_attention, real=real)
         if self.cross_attention_residual is not None:

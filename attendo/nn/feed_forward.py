@@ -1,14 +1,12 @@
 """The feed-forward network: the same two layers at every position."""
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.nn.dropout import Dropout
-
-ActivationName = Literal["relu", "gelu", "silu", "swiglu", "relu2"]
+from attendo.nn.names import ActivationName
 
 
 class FeedForward(nn.Module):
@@ -49,7 +47,7 @@ def squared_relu(x: Tensor) -> Tensor:
 def build_feed_forward(name: ActivationName, *, d_model: int, d_ff: int, dropout: float) -> nn.Module:
     match name:
         case "relu":
-            return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.relu, dropout=dropout)
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.relu_, dropout=dropout)
         case "gelu":
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.gelu, dropout=dropout)
         case "silu":

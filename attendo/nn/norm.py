@@ -6,16 +6,13 @@ BatchNorm looks at it. Suffixes: B batch, T positions, D d_model, N real positio
 
 import math
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.nn.dropout import Dropout
-
-NormName = Literal["layernorm", "rmsnorm", "batchnorm", "scalenorm"]
-NormPlace = Literal["post", "pre", "sandwich"]
+from attendo.nn.names import NormName, NormPlace
 
 Sublayer = Callable[[Tensor], Tensor]
 

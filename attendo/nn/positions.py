@@ -8,15 +8,13 @@ P relative distances.
 """
 
 import math
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.errors import DataError
-
-Layout = Literal["interleaved", "halves"]
+from attendo.nn.names import Layout
 
 
 def sinusoids(n_positions: int, d_model: int, *, layout: Layout) -> Tensor:

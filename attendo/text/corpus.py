@@ -18,12 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Literal
 
 from attendo.errors import ConfigError, DataError
+
+if TYPE_CHECKING:  # reading lines does not need it
+    import numpy as np
+    import numpy.typing as npt
 
 Pair = tuple[str, str]
 """(source, target)"""
@@ -158,7 +159,7 @@ def source_hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
 
 
-def held_out(hashes: npt.NDArray[np.uint64], *, share: float = 0.02, most: int = 1000) -> npt.NDArray[np.bool_]:
+def held_out(hashes: "npt.NDArray[np.uint64]", *, share: float = 0.02, most: int = 1000) -> "npt.NDArray[np.bool_]":
     """Which pairs are for validation, given the `source_hash` of each pair's source; (n,) → (n,).
 
     At most min(share · n, most) pairs, but one pair where that share of two or more pairs is less than one. Pairs
@@ -166,6 +167,8 @@ def held_out(hashes: npt.NDArray[np.uint64], *, share: float = 0.02, most: int =
     groups go in the order of their hashes, and one that does not fit into what is left is passed over. The choice
     depends on nothing but the texts: not on their order, not on a seed. All False when no group fits.
     """
+    import numpy as np
+
     n = len(hashes)
     left = min(max(int(share * n), 1), most) if n >= 2 else 0
     groups, sizes = np.unique(hashes, return_counts=True)

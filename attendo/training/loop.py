@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from attendo.data.batch import Batch
 from attendo.data.loader import Position
 from attendo.errors import TrainingError
-from attendo.machine import mixed_precision
 from attendo.training.ema import MovingAverage
+from attendo.training.optimizer import clipped_step
 from attendo.training.schedule import Schedule
 from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress
+from attendo.training.team import Team
 
 # A running mean that has risen by so many nats above its lowest does not come back.
 DIVERGENCE_NATS = 2.0
@@ -60,11 +61,13 @@ def train(
     save: Callable[[Progress], None],
     log: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
+    team: Team,
 ) -> Outcome:
     """Trains from `progress` to `steps`; `batches` begin at `progress.position`.
 
     `loss` is summed over a batch's target tokens. `average` follows the weights, and takes their place while `validate`
     looks at the model. `save` is called at every checkpoint and validation, and when the loop is asked to stop.
+    All processes of a `team` go through this together; when to stop and what a validation found, the leader says.
     Nothing here depends on the clock but the speed that is logged.
     """
     kept = [*model.parameters(), *model.buffers()]
@@ -72,7 +75,7 @@ def train(
     model.train()
 
     while progress.step < steps:
-        if should_stop():
+        if team.from_leader(should_stop()):
             save(progress)
             return Outcome(progress, "stopped")
         if config.patience and progress.stale >= config.patience:
@@ -85,7 +88,7 @@ def train(
         micro = [batch for batch, _, _ in taken]
         tokens += sum(batch.n_tokens for batch in micro)
         positions += sum(batch.n_positions for batch in micro)
-        progress = _follow(progress, take_step(model, loss, optimizer, micro, config=config, device=device))
+        progress = _follow(progress, take_step(model, loss, optimizer, micro, config=config, device=device, team=team))
         if average is not None:
             average.update(step)
         _, position, epoch = taken[-1]
@@ -113,7 +116,7 @@ def train(
             before = time.perf_counter()
             model.eval()
             with average.in_use() if average is not None else contextlib.nullcontext():
-                found = validate(model)
+                found = team.from_leader(validate(model))
             model.train()
             better = progress.best_score is None or found.score > progress.best_score
             progress = dataclasses.replace(
@@ -138,20 +141,25 @@ def take_step(
     *,
     config: TrainingConfig,
     device: torch.device,
+    team: Team,
 ) -> float:
-    """One update from the micro-batches together: the gradient of the mean loss over all their target tokens."""
-    precision = mixed_precision(device) if config.mixed_precision == "auto" else None
+    """One update from the micro-batches together: the gradient of the mean loss over all their target tokens.
+
+    Each process of the team computes its part of the sum.
+    """
+    precision = torch.bfloat16 if config.mixed_precision == "bfloat16" else None
     n_targets = sum(batch.n_targets for batch in micro)
     mean = 0.0
     for batch in micro:
+        if not len(mine := batch.part(team.rank, team.size)):  # fewer pairs than processes
+            continue
         with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-            part = loss(model, batch.to(device)) / n_targets
+            part = loss(model, mine.to(device)) / n_targets
         part.backward()
         mean += part.item()
+    mean = team.add_gradients(list(model.parameters()), mean)
     if math.isfinite(mean):  # otherwise the weights stay what they were, and the caller stops
-        if config.clip_norm:
-            nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
-        optimizer.step()
+        clipped_step(optimizer, config.clip_norm)
     optimizer.zero_grad(set_to_none=True)
     return mean
 

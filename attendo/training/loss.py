@@ -11,6 +11,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from attendo.data.batch import Batch
 from attendo.models.transformer import Transformer
+from attendo.nn.embedding import aligned_rows
 from attendo.nn.masks import padding_mask
 from attendo.training.settings import TrainingConfig
 
@@ -87,7 +88,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         N, V = len(hidden_ND), len(weight_VD)
 
         loss_N = hidden_ND.new_empty(N, dtype=high)
-        logits_RV = low_ND.new_empty(min(rows, N), V)
+        logits_RV = aligned_rows(min(rows, N), V, low_ND)
         if training:
             hidden_gradient_ND = torch.empty_like(low_ND)
             weight_gradient_VD = torch.zeros_like(weight_VD, dtype=high)
@@ -139,4 +140,8 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
 
 def build_loss(config: TrainingConfig) -> Callable[[Transformer, Batch], Tensor]:
     """What the training loop makes smaller: loss(model, batch), a sum over the batch's target tokens."""
-    return lambda model, batch: batch_loss(model, batch, config.label_smoothing)
+
+    def loss(model: Transformer, batch: Batch) -> Tensor:
+        return batch_loss(model, batch, config.label_smoothing)
+
+    return torch.compile(loss, dynamic=True) if config.compile else loss

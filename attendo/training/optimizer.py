@@ -26,6 +26,23 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)
 
 
+def clipped_step(optimizer: torch.optim.Optimizer, clip_norm: float) -> None:
+    """A step with gradients scaled so that their common norm is at most `clip_norm`; 0: as they are.
+
+    What `nn.utils.clip_grad_norm_` and a step do, but the fused kernel scales while it reads, without a pass before it.
+    """
+    assert optimizer.defaults["fused"]  # others would not see the scale
+    if clip_norm:
+        parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        # The kernel divides by it. GradScaler hands its scale over in the same way.
+        optimizer.grad_scale = ((norm + 1e-6) / clip_norm).clamp(min=1)  # type: ignore[attr-defined]
+    optimizer.step()
+    if clip_norm:
+        del optimizer.grad_scale  # type: ignore[attr-defined]
+
+
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """`name:what` -> the tensor the optimizer keeps for that parameter."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}

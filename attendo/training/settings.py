@@ -46,9 +46,13 @@ class TrainingConfig(Settings):
     average: Annotated[int, NOT_NEGATIVE] = 5  # checkpoints averaged at the end, if that scores better; 0: none
     ema: Annotated[float, PROBABILITY] = 0.0  # decay of the moving average of the weights; 0: none
 
+    processes: Annotated[int | None, POSITIVE] = None  # that share every batch; None: what a measurement finds fastest
+    threads: Annotated[int | None, POSITIVE] = None  # of each process; None: the cores divided among the processes
+
     log_every: Annotated[int, POSITIVE] = 50  # steps
     tensorboard: bool = False
-    mixed_precision: Literal["auto", "off"] = "auto"
+    mixed_precision: Literal["auto", "bfloat16", "off"] = "auto"  # auto: bfloat16 where that is faster
+    compile: bool = False  # torch.compile: worth trying on a GPU
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
         if self.schedule == "paper" and self.warmup_steps == 0:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attendo.data.loader import Position
+from attendo.errors import BundleError
 from attendo.training.optimizer import optimizer_tensors, restore_optimizer
 
 
@@ -25,10 +26,12 @@ class Progress:
     stale: int = 0  # validations since the best
 
 
-def capture(model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> tuple[dict[str, Tensor], Any]:
-    """(tensors, facts): the optimizer's moments, every random generator, and the progress."""
+def capture(
+    model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, random: dict[str, Tensor] | None = None
+) -> tuple[dict[str, Tensor], Any]:
+    """(tensors, facts): the optimizer's moments, the random generators, by default this process's, and the progress."""
     moments = {f"optimizer:{key}": value for key, value in optimizer_tensors(model, optimizer).items()}
-    return {**moments, **generators()}, dataclasses.asdict(progress)
+    return {**moments, **(generators() if random is None else random)}, dataclasses.asdict(progress)
 
 
 def restore(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], facts: Any) -> Progress:
@@ -50,10 +53,13 @@ def generators() -> dict[str, Tensor]:
     return states
 
 
-def restore_generators(tensors: dict[str, Tensor]) -> None:
-    """Puts back what `generators` took; other tensors are not looked at."""
-    torch.set_rng_state(tensors["generator:cpu"])
-    if torch.cuda.is_available() and "generator:cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["generator:cuda"])
-    if torch.backends.mps.is_available() and "generator:mps" in tensors:
-        torch.mps.set_rng_state(tensors["generator:mps"])
+def restore_generators(tensors: dict[str, Tensor], *, rank: int = 0) -> None:
+    """Puts back what `generators` took on that rank; other tensors are not looked at."""
+    suffix = f":{rank}" if rank else ""
+    if f"generator:cpu{suffix}" not in tensors:
+        raise BundleError(f"the training state has no random generator of process {rank + 1}: it had fewer processes.")
+    torch.set_rng_state(tensors[f"generator:cpu{suffix}"])
+    if torch.cuda.is_available() and f"generator:cuda{suffix}" in tensors:
+        torch.cuda.set_rng_state(tensors[f"generator:cuda{suffix}"])
+    if torch.backends.mps.is_available() and f"generator:mps{suffix}" in tensors:
+        torch.mps.set_rng_state(tensors[f"generator:mps{suffix}"])

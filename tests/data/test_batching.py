@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attendo.data.batching import EpochPlan, batch_starts, epoch_plan, sorted_batches
+from attendo.data.batching import EpochPlan, batch_starts, epoch_plan
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=200)
 
@@ -90,7 +90,7 @@ def test_the_order_of_batches_is_not_that_of_lengths():
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.3
 
 
-@pytest.mark.parametrize(("n", "batch_tokens"), [(29_009, 2048), (150_001, 4096)])
+@pytest.mark.parametrize(("n", "batch_tokens"), [(29_009, 1024), (29_009, 2048), (150_001, 4096)])
 def test_little_padding_on_realistic_lengths(n, batch_tokens):
     source, target = realistic(n)
     plan = epoch_plan(source, target, batch_tokens=batch_tokens, seed=1, epoch=0)
@@ -100,7 +100,7 @@ def test_little_padding_on_realistic_lengths(n, batch_tokens):
         for side in (source, target)
     )
     tokens = int((source + 1).sum() + (target + 1).sum())
-    assert 1 - tokens / positions < 0.05
+    assert 1 - tokens / positions < 0.03
 
 
 def test_batches_are_as_full_as_they_can_be():
@@ -122,20 +122,3 @@ def test_batch_starts_of_nothing():
     empty = np.zeros(0, dtype=np.int32)
     assert batch_starts(empty, empty, batch_tokens=10).tolist() == []
     assert len(epoch_plan(empty, empty, batch_tokens=10, seed=1, epoch=0)) == 0
-
-
-@given(st.lists(st.integers(0, 60), max_size=150), st.none() | st.integers(1, 20), st.integers(1, 400))
-def test_sorted_batches_cover_everything_once_within_both_limits(lengths, batch_size, batch_tokens):
-    batches = sorted_batches(lengths, batch_size=batch_size, batch_tokens=batch_tokens)
-    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert batch_size is None or len(batch) <= batch_size
-        assert len(batch) == 1 or len(batch) * (max(lengths[i] for i in batch) + 1) <= batch_tokens
-    sizes = [lengths[i] for batch in batches for i in batch]
-    assert sizes == sorted(sizes, reverse=True)
-
-
-def test_sorted_batches_are_full():
-    assert sorted_batches([4] * 7, batch_size=3, batch_tokens=1000) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert sorted_batches([4, 2, 4, 4, 1], batch_size=None, batch_tokens=10) == [[0, 2], [3, 1], [4]]
-    assert sorted_batches([50, 50], batch_size=None, batch_tokens=10) == [[0], [1]]

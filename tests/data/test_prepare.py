@@ -160,7 +160,7 @@ class TestWhatIsKept:
     def test_the_size_of_the_vocabulary_is_chosen_where_none_is_given(self):
         prepared = run(write(pairs()), vocab_size=None)
         assert prepared.facts["words"] == 8 * N_PAIRS
-        assert prepared.facts["vocab_size"] == 500
+        assert prepared.facts["vocab_size"] == 560
 
     def test_everything_is_memory_mapped(self):
         for side in _sides(run(write(pairs()))):

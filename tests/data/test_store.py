@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attendo.data.batch import make_batch
 from attendo.data.store import StoreWriter, open_store
 
 SOURCES = [[5, 6, 7], [8], [], [2**32 - 1, 0, 3, 4, 5]]
@@ -85,6 +87,19 @@ def test_a_batch_of_chosen_pairs(tmp_path):
     batch = found[0].batch(np.array([1, 0]))
     assert batch.source_BS.tolist() == [[8, 2, 0, 0], [5, 6, 7, 2]]
     assert batch.target_in_BT.tolist() == [[1, 10, 11], [1, 9, 0]]
+
+
+def test_a_batch_is_that_of_its_rows(tmp_path):
+    """Read at once, and row by row: also empty sequences, the first pair, the last, and one pair twice."""
+    write(tmp_path / "key", (SOURCES, TARGETS))
+    found = open_store(tmp_path / "key")
+    assert found is not None
+    for chosen in ([3, 0, 2, 1, 0], [2], []):
+        batch = found[0].batch(chosen)
+        expected = make_batch([SOURCES[i] for i in chosen], [TARGETS[i] for i in chosen])
+        for name, value in vars(expected).items():
+            assert getattr(batch, name).equal(value), name
+            assert getattr(batch, name).dtype == torch.int64
 
 
 def test_nothing_is_visible_before_the_end(tmp_path):

@@ -3,7 +3,8 @@ import torch
 
 from attendo.errors import BundleError, ConfigError
 from attendo.inspection.parameters import bundle_facts, preset_facts
-from attendo.models.transformer import TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import build
 
 
 def test_the_parts_add_up_to_the_total():

@@ -14,7 +14,7 @@ from attendo.config import Settings, from_dict, parse_assignments
 from attendo.decoding.search import SearchOptions
 from attendo.inspection.parts import BEYOND, PARTS, Part
 from attendo.models.parts import attention_positions, build_attention
-from attendo.models.transformer import TransformerConfig
+from attendo.models.settings import TransformerConfig
 from attendo.training.settings import TrainingConfig
 
 DOCUMENT = Path(__file__).parents[2] / "docs/parts.md"

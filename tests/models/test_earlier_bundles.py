@@ -1,7 +1,8 @@
 """Bundles of format 1 that were written before a part existed open as what they were: same keys, same tensors."""
 
 from attendo.config import from_dict
-from attendo.models.transformer import TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import build
 
 # As config.yaml had it when there were three kinds of positions and two norms.
 EARLIER = {

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from attendo.models import transformer
 from attendo.models.parts import attention_positions, build_block, kept_layers
-from attendo.models.transformer import Transformer, TransformerConfig, build, parameter_table
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build, parameter_table
 from attendo.nn.attention import Additive, BranchedHeads, DotProduct, JoinedHeads, MultiHeadAttention, Scoring
 from attendo.nn.block import Block
 from attendo.nn.masks import padding_mask

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attendo.models.presets import PRESETS, PresetName, base, big, sizes, small, tiny
-from attendo.models.transformer import TransformerConfig, build, parameter_table
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import build, parameter_table
 
 
 def test_base_is_what_the_config_is_by_itself() -> None:

@@ -10,11 +10,10 @@ from torch import Tensor
 from attendo.config import from_dict, to_dict
 from attendo.errors import ConfigError, DataError
 from attendo.models import presets
-from attendo.models.parts import PositionsName, ScoringName
-from attendo.models.transformer import Transformer, TransformerConfig, build, parameter_table
+from attendo.models.settings import PositionsName, ScoringName, TransformerConfig
+from attendo.models.transformer import Transformer, build, parameter_table
 from attendo.nn.dropout import Dropout
-from attendo.nn.feed_forward import ActivationName
-from attendo.nn.norm import NormName, NormPlace
+from attendo.nn.names import ActivationName, NormName, NormPlace
 from attendo.nn.positions import AttentionPositions, BucketPositions, RotaryPositions, ShawPositions
 
 B, S, T = 3, 11, 7
@@ -266,6 +265,28 @@ def test_select_before_the_first_step() -> None:
     with torch.inference_mode():
         logits, _ = model.step(target[rows, 0], model.encode(source, LENGTHS).select(rows))
         close(logits, model(source, LENGTHS, target)[rows, 0])
+
+
+def test_the_prefixes_of_a_sentence_share_its_memory() -> None:
+    model = tiny(share_layers="all")
+    source, target = batch()
+    rows = torch.arange(B).repeat_interleave(5)
+    with torch.inference_mode():
+        start = model.encode(source, LENGTHS)
+        wide = start.select(rows)
+        _, wide = model.step(target[rows, 0], wide)
+        order = torch.tensor([3, 0, 4, 4, 1])  # within each sentence
+        reordered = wide.select((torch.arange(B)[:, None] * 5 + order).flatten())
+        fewer = wide.select(torch.arange(5, 5 * B))  # the first sentence is done
+        uneven = wide.select(torch.arange(1, 5 * B))  # one of its prefixes is
+    for cache in (start, wide, reordered):
+        assert all(layer.memory is start.layers[0].memory for layer in cache.layers)
+    assert [len(cache.memory_mask) for cache in (wide, reordered, fewer, uneven)] == [B, B, B - 1, 5 * B - 1]
+    assert len({id(layer.memory) for layer in fewer.layers}) == 1
+    with torch.inference_mode():
+        for cache, kept in ((reordered, rows), (fewer, rows[5:]), (uneven, rows[1:])):
+            logits, _ = model.step(target[kept, 1], cache)
+            close(logits, model(source, LENGTHS, target)[kept, 1])
 
 
 def assert_sentences_stand_alone(model: Transformer) -> None:

@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attendo.models.transformer import Transformer, TransformerConfig, build
-from attendo.nn.norm import NormPlace
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build
+from attendo.nn.names import NormPlace
 from attendo.nn.positions import SinusoidalPositions
 
 B, S, T, H, V = 5, 11, 7, 3, 31

@@ -1,6 +1,8 @@
 """Suffixes: B batch, H heads, G heads of keys and values, T queries, S keys, K key size, V value size, D d_model."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from attendo.nn.attention import (
     dot_product_scores,
     explicit_attention,
     fused_attention,
+    joint_keys_values,
     weighted_values,
 )
 from attendo.nn.cache import KeysValues
@@ -65,8 +68,14 @@ def randomise(module: nn.Module) -> None:
 @pytest.mark.parametrize("bias_rows", [None, (), (B,)], ids=["no bias", "bias", "bias of each row"])
 @pytest.mark.parametrize(("n_heads", "n_key_heads"), [(H, H), (6, 1), (6, 2), (6, 3)])
 @pytest.mark.parametrize("value_size", [K, V])
-def test_fused_equals_explicit_forward_and_backward(
-    mask_name: str, bias_rows: tuple[int, ...] | None, n_heads: int, n_key_heads: int, value_size: int
+@pytest.mark.parametrize("fast", [fused_attention])
+def test_fast_equals_explicit_forward_and_backward(
+    fast: Callable[..., Tensor],
+    mask_name: str,
+    bias_rows: tuple[int, ...] | None,
+    n_heads: int,
+    n_key_heads: int,
+    value_size: int,
 ) -> None:
     torch.manual_seed(1)
     queries = torch.randn(B, n_heads, T, K, requires_grad=True)
@@ -76,13 +85,64 @@ def test_fused_equals_explicit_forward_and_backward(
     if bias_rows is not None:
         bias = torch.randn(*bias_rows, n_heads, T, S, requires_grad=True)
         inputs.append(bias)
-    fused = fused_attention(queries, keys, values, scale=SCALE, mask=keep(mask_name), bias=bias)
+    quick = fast(queries, keys, values, scale=SCALE, mask=keep(mask_name), bias=bias)
     explicit = explicit_attention(queries, keys, values, scale=SCALE, mask=keep(mask_name), bias=bias)
-    close(fused, explicit)
-    for of_fused, of_explicit in zip(
-        torch.autograd.grad(fused, inputs, upstream), torch.autograd.grad(explicit, inputs, upstream), strict=True
+    close(quick, explicit)
+    for of_quick, of_explicit in zip(
+        torch.autograd.grad(quick, inputs, upstream), torch.autograd.grad(explicit, inputs, upstream), strict=True
     ):
-        close(of_fused, of_explicit)
+        close(of_quick, of_explicit)
+
+
+@pytest.mark.parametrize("positions", [AttentionPositions, lambda: RotaryPositions(d_key=4)], ids=["none", "rotary"])
+@pytest.mark.parametrize(
+    "parts", [{}, {"share_query_key": True}, {"n_key_heads": 1}, {"value_rank": 2}], ids=lambda parts: str(parts)
+)
+def test_one_product_for_queries_keys_and_values(
+    parts: dict[str, Any], positions: Callable[[], AttentionPositions]
+) -> None:
+    """With gradients they come from one product, without from three; the gradients are those of three."""
+    torch.manual_seed(3)
+    attention = MultiHeadAttention(d_model=D, n_heads=H, d_key=4, d_value=5, positions=positions(), **parts)
+    randomise(attention)
+    x_BTD = torch.randn(B, T, D)
+    mask, upstream = causal_mask(T), torch.randn(B, T, D)
+    together, attended = attention(x_BTD, mask=mask)
+    with torch.no_grad():
+        alone, attended_alone = attention(x_BTD, mask=mask)
+    close(together, alone)
+    close(attended.keys_NHTK, attended_alone.keys_NHTK)
+    close(attended.values_NHTK, attended_alone.values_NHTK)
+    parameters = list(attention.parameters())
+    apart, _ = attention(x_BTD, mask=mask, memory=attention.keys_values(x_BTD))
+    for one, other in zip(
+        torch.autograd.grad(together, parameters, upstream),
+        torch.autograd.grad(apart, parameters, upstream),
+        strict=True,
+    ):
+        close(one, other)
+
+
+def test_one_product_for_the_memory_of_all_layers() -> None:
+    torch.manual_seed(4)
+    attentions = [MultiHeadAttention(d_model=D, n_heads=H, d_key=K, d_value=V, n_key_heads=n) for n in (1, 3)]
+    for attention in attentions:
+        randomise(attention)
+    memory_BSD = torch.randn(B, S, D, requires_grad=True)
+
+    def flat(apart: bool) -> Tensor:
+        made = joint_keys_values(memory_BSD, attentions, apart=apart)
+        return torch.cat([x.flatten() for one in made for x in (one.keys_NHTK, one.values_NHTK)])
+
+    together, apart = flat(False), flat(True)
+    close(together, apart)
+    upstream = torch.randn_like(together)
+    projections = [linear for attention in attentions for linear in (attention.key, attention.value)]
+    inputs = [memory_BSD, *(parameter for linear in projections for parameter in linear.parameters())]
+    for one, other in zip(
+        torch.autograd.grad(together, inputs, upstream), torch.autograd.grad(apart, inputs, upstream), strict=True
+    ):
+        close(one, other)
 
 
 def test_explicit_attention_is_its_formula() -> None:

@@ -9,7 +9,8 @@ from attendo.nn.block import Block
 from attendo.nn.cache import LayerCache
 from attendo.nn.feed_forward import build_feed_forward
 from attendo.nn.masks import causal_mask, padding_mask
-from attendo.nn.norm import NormPlace, build_residual
+from attendo.nn.names import NormPlace
+from attendo.nn.norm import build_residual
 
 B, T, S, D, F, H, K, V = 2, 5, 7, 17, 19, 3, 11, 13
 LENGTHS = torch.tensor([7, 4])

@@ -52,3 +52,6 @@ def test_output_projection_is_the_product_with_the_embeddings_and_a_bias() -> No
     x = torch.randn(B, T, D)
     torch.testing.assert_close(output(x), x @ weight.T + output.bias)
     assert output.weight is weight
+    aligned = output.aligned(x[:, 0])
+    torch.testing.assert_close(aligned, output(x)[:, 0])
+    assert aligned.stride(0) % 16 == 0

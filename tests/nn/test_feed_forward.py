@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attendo.nn.feed_forward import ActivationName, build_feed_forward
+from attendo.nn.feed_forward import build_feed_forward
+from attendo.nn.names import ActivationName
 
 B, T, D, F = 2, 3, 5, 7
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from attendo.models.parts import PositionsName
-from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.models.settings import PositionsName, TransformerConfig
+from attendo.models.transformer import Transformer, build
 from attendo.nn.init import initialise
-from attendo.nn.norm import NormName
+from attendo.nn.names import NormName
 
 
 def small(**settings: object) -> Transformer:

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attendo.nn.names import NormName, NormPlace
 from attendo.nn.norm import (
     BatchNorm,
     LayerNorm,
-    NormName,
-    NormPlace,
     PostNorm,
     PreNorm,
     SandwichNorm,

@@ -10,12 +10,12 @@ from torch import Tensor
 from attendo.errors import DataError
 from attendo.nn.attention import DotProduct, MultiHeadAttention
 from attendo.nn.masks import causal_mask, padding_mask
+from attendo.nn.names import Layout
 from attendo.nn.positions import (
     AttentionPositions,
     BucketPositions,
     ComplexPositions,
     ConcatenatedPositions,
-    Layout,
     LearnedPositions,
     RotaryPositions,
     ShawPositions,

@@ -351,7 +351,7 @@ class TestJson:
 class TestVocabSize:
     def test_formula_and_bounds(self):
         assert choose_vocab_size(1_000_000) == 7200
-        assert choose_vocab_size(0) == choose_vocab_size(101) == 500
+        assert choose_vocab_size(0) == choose_vocab_size(101) == 560
         assert choose_vocab_size(10**12) == 32_000
 
     @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from attendo.bundle import weights_of
 from attendo.data.batch import Batch, make_batch
 from attendo.data.loader import Position
 from attendo.errors import TrainingError
-from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build
 from attendo.training import loop
 from attendo.training.ema import MovingAverage
 from attendo.training.loop import Outcome, Validation
@@ -20,6 +21,7 @@ from attendo.training.optimizer import build_optimizer
 from attendo.training.schedule import Schedule
 from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress
+from attendo.training.team import Team
 
 PAIRS = [
     ([5, 6, 7], [8, 9]),
@@ -105,6 +107,7 @@ class Recorder:
             save=self.save,
             log=self.logged.append,
             should_stop=self.should_stop,
+            team=Team(),
         )
 
 
@@ -120,7 +123,7 @@ class Descent(torch.optim.SGD):
     """Adam would hide a wrong scale of the gradients; this does not."""
 
     def __init__(self, model: Transformer) -> None:
-        super().__init__(model.parameters(), lr=0.0)
+        super().__init__(model.parameters(), lr=0.0, fused=True)
 
 
 def test_accumulation_equals_one_big_batch() -> None:

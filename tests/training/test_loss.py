@@ -6,7 +6,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from attendo.data.batch import Batch, make_batch
-from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build
 from attendo.nn.masks import padding_mask
 from attendo.training.loss import batch_loss, build_loss, label_smoothed_cross_entropy, projected_cross_entropy
 from attendo.training.settings import TrainingConfig

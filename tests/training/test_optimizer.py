@@ -5,8 +5,9 @@ import torch
 from torch import Tensor, nn
 
 from attendo.errors import BundleError, ConfigError
-from attendo.models.transformer import TransformerConfig, build
-from attendo.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import build
+from attendo.training.optimizer import build_optimizer, clipped_step, optimizer_tensors, restore_optimizer
 from attendo.training.settings import TrainingConfig
 
 RATE = 0.01
@@ -51,6 +52,32 @@ def test_adam_is_the_papers() -> None:
     expected = adam(GRADIENTS, beta1=0.9, beta2=0.98, epsilon=1e-9)
     torch.testing.assert_close(model.matrix.detach(), torch.full((3, 5), expected))
     torch.testing.assert_close(model.vector.detach(), torch.full((7,), expected))
+
+
+@pytest.mark.parametrize("optimizer_name", ["adam", "adamw"])
+@pytest.mark.parametrize("clip_norm", [0.0, 0.7, 1e3])
+def test_a_clipped_step_is_clipping_and_a_step(optimizer_name: str, clip_norm: float) -> None:
+    """Gradients above the norm, below it and not clipped; one parameter has none."""
+
+    def trained(fast: bool) -> list[Tensor]:
+        generator, model = torch.Generator().manual_seed(1), Line()
+        model.unused = nn.Parameter(torch.ones(2))
+        optimizer = build_optimizer(model, TrainingConfig(optimizer=optimizer_name))  # type: ignore[arg-type]
+        for scale in (5.0, 0.01, 2.0):
+            for group in optimizer.param_groups:
+                group["lr"] = RATE
+            for parameter in (model.matrix, model.vector):
+                parameter.grad = scale * torch.randn(parameter.shape, generator=generator)
+            if fast:
+                clipped_step(optimizer, clip_norm)
+            else:
+                if clip_norm:
+                    nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+                optimizer.step()
+        return [*model.parameters(), *optimizer_tensors(model, optimizer).values()]
+
+    for one, other in zip(trained(True), trained(False), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
 def test_betas_and_epsilon_are_settings() -> None:

@@ -7,7 +7,8 @@ from torch import Tensor
 from attendo.bundle import load_weights, weights_of
 from attendo.data.batch import make_batch
 from attendo.data.loader import Position
-from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build
 from attendo.storage import read_tensors, write_tensors
 from attendo.training.loss import batch_loss
 from attendo.training.optimizer import build_optimizer

@@ -1,0 +1,160 @@
+"""The settings that choose the parts of a model. Without torch, so that a bundle can be opened without it."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from attendo.config import NOT_NEGATIVE, POSITIVE, PROBABILITY, Rule, Settings
+from attendo.nn.names import ActivationName, Layout, NormName, NormPlace
+
+PositionsName = Literal["none", "sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "shaw", "t5", "complex"]
+ScoringName = Literal["scaled-dot", "dot", "additive"]
+SpanName = Literal["full", "window", "chunk"]
+HeadsName = Literal["joined", "branched"]
+SharingName = Literal["none", "groups", "all"]
+
+# What a model does in training only: another rate fits the same weights.
+RATES = ("residual_dropout", "attention_dropout", "activation_dropout", "layer_drop")
+
+BUCKETS = Rule("must be an even number of at least 4", lambda value: value >= 4 and value % 2 == 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerConfig(Settings):
+    """The parts of a layer, and their sizes. The defaults are the paper's base model."""
+
+    d_model: Annotated[int, POSITIVE] = 512
+    d_ff: Annotated[int, POSITIVE] = 2048
+    n_heads: Annotated[int, POSITIVE] = 8
+    d_key: Annotated[int | None, POSITIVE] = None  # None: d_model / n_heads
+    d_value: Annotated[int | None, POSITIVE] = None  # None: d_model / n_heads
+
+    positions: PositionsName = "sinusoidal"
+    sinusoid_layout: Layout = "interleaved"
+    n_positions: Annotated[int, POSITIVE] = 512  # learned
+    max_distance: Annotated[int, POSITIVE] = 16  # shaw: farther is taken for this far
+    n_buckets: Annotated[int, BUCKETS] = 32  # t5
+    bucket_distance: Annotated[int, POSITIVE] = 128  # t5: farther is in the last bucket
+
+    scoring: ScoringName = "scaled-dot"
+    share_query_key: bool = False
+    n_key_heads: Annotated[int | None, POSITIVE] = None  # None: n_heads; fewer: grouped-query, 1: multi-query
+    value_rank: Annotated[int | None, POSITIVE] = None  # None: a full matrix
+    heads: HeadsName = "joined"  # branched: the Weighted Transformer
+    span: SpanName = "full"  # how far self-attention sees
+    window: Annotated[int, POSITIVE] = 8  # positions on each side
+    chunk: Annotated[int, POSITIVE] = 8  # positions in a chunk
+    left_chunks: Annotated[int, NOT_NEGATIVE] = 1  # chunks before the own one that are seen
+
+    norm: NormName = "layernorm"
+    norm_place: NormPlace = "post"
+    activation: ActivationName = "relu"
+    share_layers: SharingName = "none"  # groups: of layers_per_group each; all: one set of weights
+    layers_per_group: Annotated[int, POSITIVE] = 2
+
+    residual_dropout: Annotated[float, PROBABILITY] = 0.1  # also on the embeddings, as in the paper
+    attention_dropout: Annotated[float, PROBABILITY] = 0.0
+    activation_dropout: Annotated[float, PROBABILITY] = 0.0
+    layer_drop: Annotated[float, PROBABILITY] = 0.0  # the probability that a layer is left out of a step
+
+    @property
+    def key_size(self) -> int:
+        return self.d_key or self.d_model // self.n_heads
+
+    @property
+    def value_size(self) -> int:
+        return self.d_value or self.d_model // self.n_heads
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        if self.d_model % self.n_heads and (self.d_key is None or self.d_value is None):
+            yield "d_model", f"must be a multiple of n_heads ({self.n_heads}) unless d_key and d_value are given"
+            return  # what follows needs the sizes of a head
+        yield from self._position_conflicts()
+        yield from self._attention_conflicts()
+        if self.norm == "batchnorm" and self.share_layers != "none":
+            yield (
+                "norm",
+                f"batchnorm keeps running statistics for each place in the network, and with share_layers "
+                f"'{self.share_layers}' one norm would stand at several; use another norm, or share_layers 'none'",
+            )
+
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """(key, why in words) of each setting that was changed and belongs to a part that is not chosen."""
+        belonging = {
+            "n_positions": (self.positions == "learned", f"positions is '{self.positions}', not 'learned'"),
+            "max_distance": (self.positions == "shaw", f"positions is '{self.positions}', not 'shaw'"),
+            "n_buckets": (self.positions == "t5", f"positions is '{self.positions}', not 't5'"),
+            "bucket_distance": (self.positions == "t5", f"positions is '{self.positions}', not 't5'"),
+            "sinusoid_layout": ("sinusoidal" in self.positions, f"positions is '{self.positions}', without sinusoids"),
+            "window": (self.span == "window", f"span is '{self.span}', not 'window'"),
+            "chunk": (self.span == "chunk", f"span is '{self.span}', not 'chunk'"),
+            "left_chunks": (self.span == "chunk", f"span is '{self.span}', not 'chunk'"),
+            "layers_per_group": (self.share_layers == "groups", f"share_layers is '{self.share_layers}', not 'groups'"),
+        }
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for key, (chosen, words) in belonging.items():
+            if not chosen and getattr(self, key) != defaults[key]:
+                yield key, words
+
+    def _position_conflicts(self) -> Iterator[tuple[str, str]]:
+        if self.positions == "rotary" and self.key_size % 2:
+            yield "positions", f"rotary turns pairs of features, so d_key ({self.key_size}) must be even"
+        if self.positions == "complex" and self.d_model % 2:
+            yield "positions", f"complex reads features in pairs, so d_model ({self.d_model}) must be even"
+        if self.positions in ("rotary", "shaw") and self.scoring == "additive":
+            yield (
+                "positions",
+                f"{self.positions} works in the dot product of query and key, and scoring is 'additive'; use scoring "
+                "'scaled-dot', or positions that do not need one: sinusoidal, learned, t5",
+            )
+        if self.positions == "t5" and self.bucket_distance <= self.n_buckets // 2:
+            yield "bucket_distance", f"must be more than half of n_buckets ({self.n_buckets}), which are exact"
+
+    def _attention_conflicts(self) -> Iterator[tuple[str, str]]:
+        if self.n_key_heads is not None and self.n_heads % self.n_key_heads:
+            yield "n_key_heads", f"must divide n_heads ({self.n_heads}): each serves as many heads of queries"
+        if self.share_query_key and self.n_key_heads not in (None, self.n_heads):
+            yield (
+                "share_query_key",
+                f"queries have n_heads ({self.n_heads}) and keys n_key_heads ({self.n_key_heads}), so one matrix "
+                "cannot make both; leave one of the two out",
+            )
+        full_rank = min(self.d_model, (self.n_key_heads or self.n_heads) * self.value_size)
+        if self.value_rank is not None and self.value_rank >= full_rank:
+            yield "value_rank", f"must be less than the {full_rank} that a full matrix has here"
+        if self.heads == "branched" and self.d_ff % self.n_heads:
+            yield "heads", f"branched heads divide d_ff ({self.d_ff}) among n_heads ({self.n_heads}), without remainder"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(LayerConfig):
+    """Everything that determines the model. The defaults are the paper's base model."""
+
+    source_vocab_size: Annotated[int, POSITIVE]
+    target_vocab_size: Annotated[int, POSITIVE]
+    n_encoder_layers: Annotated[int, POSITIVE] = 6
+    n_decoder_layers: Annotated[int, POSITIVE] = 6
+    tie_embeddings: Literal["all", "target", "none"] = "all"  # target: the decoder's input and output share
+    share_encoder_decoder: bool = False  # self-attention and feed-forward network, layer by layer
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        yield from super().conflicts()
+        if self.tie_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
+            yield (
+                "tie_embeddings",
+                f"'all' needs one vocabulary, and there are {self.source_vocab_size} source and "
+                f"{self.target_vocab_size} target pieces; use 'target', or a joint tokenizer (tokenizer.joint=true)",
+            )
+        if self.share_encoder_decoder and self.n_encoder_layers != self.n_decoder_layers:
+            yield (
+                "share_encoder_decoder",
+                f"each decoder layer takes the weights of an encoder layer, and there are {self.n_encoder_layers} and "
+                f"{self.n_decoder_layers}; give both the same number of layers",
+            )
+        if self.share_encoder_decoder and self.heads == "branched":
+            yield (
+                "share_encoder_decoder",
+                "with branched heads the encoder's self-attention has the feed-forward network inside and the "
+                "decoder's has not, so they cannot be one; use heads 'joined'",
+            )

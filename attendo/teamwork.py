@@ -1,0 +1,180 @@
+"""What all processes of a team do alike, and what those do that follow."""
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from attendo import machine
+from attendo.bundle import load_weights
+from attendo.data.loader import batches_from
+from attendo.data.store import PairStore, open_store
+from attendo.errors import AttendoError, DataError, TrainingError
+from attendo.models.transformer import Transformer, build
+from attendo.recipe import RunConfig
+from attendo.training.ema import MovingAverage
+from attendo.training.loop import Outcome, Validation, train
+from attendo.training.loss import build_loss
+from attendo.training.optimizer import build_optimizer
+from attendo.training.schedule import build_schedule
+from attendo.training.settings import TrainingConfig
+from attendo.training.state import Progress, generators, restore, restore_generators
+from attendo.training.team import Team, joined_team, started_team
+from attendo.training.trial import try_steps
+
+SEED_STRIDE = 1_000_003  # between the seeds of two ranks: each drops other elements
+
+
+def follower_command() -> list[str]:
+    """Starts a process that follows, with the same modules as this one, wherever they come from."""
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; from attendo.teamwork import main; main()"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What the leader asks of the others: to train, or to take part in a trial of so many steps and seconds."""
+
+    config: RunConfig
+    store: Path
+    weights: dict[str, Tensor]
+    device: machine.DeviceName
+    trial: tuple[int, float] | None = None
+    progress: Progress = field(default_factory=Progress)
+    state: dict[str, Tensor] | None = None  # as `capture` took it, with the generators of all ranks
+    facts: Any = None
+
+
+@contextlib.contextmanager
+def working_team(training: TrainingConfig, team: Team) -> Iterator[Team]:
+    """The processes that the settings ask for, with this one in the lead; `team` itself where torchrun made one."""
+    with machine.using_threads(training.threads):
+        if team.size > 1:
+            yield team
+            return
+        processes, threads = training.processes or 1, training.threads or 1
+        with started_team(processes, threads=threads, command=follower_command()) as started:
+            yield started
+            dismiss(started)
+
+
+def train_together(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    config: RunConfig,
+    store: PairStore,
+    team: Team,
+    *,
+    progress: Progress,
+    device: torch.device,
+    average: MovingAverage | None,
+    validate: Callable[[Transformer], Validation],
+    save: Callable[[Progress], None],
+    log: Callable[[dict[str, Any]], None],
+    should_stop: Callable[[], bool],
+) -> Outcome:
+    """The training loop with everything that the config determines."""
+    training = config.training
+    assert training.steps is not None  # resolved before a run begins
+    return train(
+        model,
+        build_loss(training),
+        optimizer,
+        build_schedule(training, d_model=config.model.d_model, steps=training.steps),
+        batches_from(store, progress.position, batch_tokens=training.batch_tokens, seed=config.seed),
+        config=training,
+        steps=training.steps,
+        progress=progress,
+        device=device,
+        average=average,
+        validate=validate,
+        save=save,
+        log=log,
+        should_stop=should_stop,
+        team=team,
+    )
+
+
+def dismiss(team: Team) -> None:
+    """Tells the others that there is nothing more to do."""
+    team.from_leader(cast(Task | None, None))
+
+
+def follow(team: Team) -> None:
+    """Does what the leader asks, until it asks for nothing more."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):  # they reach the leader as well, which decides
+            signal.signal(number, signal.SIG_IGN)
+    while (task := team.from_leader(cast(Task | None, None))) is not None:
+        with machine.using_threads(task.config.training.threads):
+            _obey(task, team)
+
+
+def _obey(task: Task, team: Team) -> None:
+    device, config = machine.ready(task.device), task.config
+    found = open_store(task.store)
+    if found is None:
+        raise DataError(
+            f"{task.store} is missing or damaged: every process of a team needs the folder of the tokenised corpus, on "
+            "several machines a shared one."
+        )
+    store, _ = found
+    torch.manual_seed((config.seed + SEED_STRIDE * team.rank) % 2**63)
+    model = build(config.model).to(device)
+    load_weights(model, task.weights, where="the leader")
+    if task.trial is not None:
+        steps, seconds = task.trial
+        training, seed = config.training, config.seed
+        try_steps(model, store, training, seed=seed, device=device, team=team, steps=steps, seconds=seconds)
+        return
+    optimizer, progress = build_optimizer(model, config.training), task.progress
+    if task.state is not None:
+        progress = restore(model, optimizer, task.state, task.facts)
+        restore_generators(task.state, rank=team.rank)
+
+    def waited(_model: Transformer) -> Validation:
+        return Validation(score=0.0, facts={})  # not looked at: the leader's counts
+
+    def contribute(_progress: Progress) -> None:
+        gather_generators(team)
+
+    train_together(
+        model,
+        optimizer,
+        config,
+        store,
+        team,
+        progress=progress,
+        device=device,
+        average=None,
+        validate=waited,
+        save=contribute,
+        log=lambda _entry: None,
+        should_stop=lambda: False,
+    )
+
+
+def gather_generators(team: Team) -> dict[str, Tensor]:
+    """`generator:device` of the leader and `generator:device:rank` of the others, on every rank."""
+    gathered = {name: team.gather(state) for name, state in generators().items()}
+    return {
+        name if rank == 0 else f"{name}:{rank}": state
+        for name, states in gathered.items()
+        for rank, state in enumerate(states)
+    }
+
+
+def main() -> None:
+    try:
+        with joined_team() as team:
+            follow(team)
+    except TrainingError:  # a loss that all ranks find and the leader reports, or the leader has ended
+        sys.exit(1)
+    except AttendoError as error:
+        sys.exit(f"attendo: {error}")

@@ -1,0 +1,109 @@
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from attendo.training.team import Team, TeamLostError, joined_team, rank_in_environment, started_team
+
+SECONDS = 120  # more than any of this takes; a team that waits for ever is a failure, not a hang
+
+
+def follower(tmp_path: Path, body: str) -> list[str]:
+    """A command that joins the team and does `body` with it."""
+    script = tmp_path / "follower.py"
+    script.write_text(
+        "import torch\nfrom attendo.training.team import joined_team\n"
+        "with joined_team() as team:\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    )
+    return [sys.executable, str(script)]
+
+
+def test_a_team_of_one_talks_to_nobody() -> None:
+    team, parameter = Team(), torch.zeros(2, requires_grad=True)
+    parameter.grad = torch.ones(2)
+    assert team.leads
+    assert team.from_leader("word") == "word"
+    assert torch.equal(team.gather(torch.ones(3))[0], torch.ones(3))
+    assert team.add_gradients([parameter], 1.5) == 1.5
+    assert torch.equal(parameter.grad, torch.ones(2))
+    with started_team(1, threads=1, command=["must not be run"]) as alone:
+        assert alone.size == 1
+
+
+def test_gradients_are_added_up_and_absent_ones_stay_absent(tmp_path: Path) -> None:
+    command = follower(
+        tmp_path,
+        """
+        everywhere, here, there, nowhere = (torch.zeros(2, 3, requires_grad=True) for _ in range(4))
+        everywhere.grad, there.grad = torch.full((2, 3), float(team.rank + 1)), torch.full((2, 3), 5.0)
+        total = team.add_gradients([everywhere, here, there, nowhere], 0.25)
+        assert total == 1.0 + 2 * 0.25, total
+        assert torch.equal(everywhere.grad, torch.full((2, 3), 6.0)), everywhere.grad
+        assert nowhere.grad is None
+        assert team.from_leader("nothing") == {"word": 1}
+        team.gather(torch.tensor([team.rank, 7]))
+        """,
+    )
+    everywhere, here, there, nowhere = (torch.zeros(2, 3, requires_grad=True) for _ in range(4))
+    everywhere.grad, here.grad = torch.full((2, 3), 1.0), torch.full((2, 3), 3.0)
+    with started_team(3, threads=1, command=command) as team:
+        assert team.add_gradients([everywhere, here, there, nowhere], 1.0) == 1.5
+        assert torch.equal(everywhere.grad, torch.full((2, 3), 1.0 + 2.0 + 3.0))
+        assert torch.equal(here.grad, torch.full((2, 3), 3.0))
+        assert torch.equal(there.grad, torch.full((2, 3), 10.0))  # type: ignore[arg-type]
+        assert nowhere.grad is None
+        assert team.from_leader({"word": 1}) == {"word": 1}
+        gathered = team.gather(torch.tensor([0, 7]))
+    assert [tensor.tolist() for tensor in gathered] == [[0, 7], [1, 7], [2, 7]]
+    assert not torch.distributed.is_initialized()
+
+
+def test_a_process_that_dies_is_an_error_that_says_so(tmp_path: Path) -> None:
+    command = follower(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with (
+        pytest.raises(TeamLostError, match=r"process 1 of 2 has lost the others.*memory ran out.*--processes"),
+        started_team(2, threads=1, command=command) as team,
+    ):
+        team.from_leader("word")
+
+
+def test_followers_end_with_their_leader(tmp_path: Path) -> None:
+    waiting = follower(tmp_path, "team.from_leader('')\nteam.from_leader('')\n")
+    leader = tmp_path / "leader.py"
+    leader.write_text(
+        "import os, signal, sys\n"
+        "from attendo.training.team import started_team\n"
+        f"with started_team(2, threads=1, command={waiting!r}) as team:\n"
+        "    team.from_leader('once')\n"
+        "    print('ready', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    # The follower has inherited the pipes: reading them to their end waits for it as well.
+    ended = subprocess.run([sys.executable, str(leader)], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert ended.returncode == -9
+    assert ended.stdout == "ready\n"
+    assert "TeamLostError" in ended.stderr
+
+
+def test_a_process_that_dies_before_it_joins_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    before = dict(os.environ)
+    command = [sys.executable, "-c", "import sys; sys.exit('no torch here')"]
+    with (
+        pytest.raises(TeamLostError, match=r"not all have arrived\. What it had to say.*--processes 1"),
+        started_team(3, threads=1, command=command),
+    ):
+        pytest.fail("there is no team")
+    assert dict(os.environ) == before
+
+
+def test_half_an_environment_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.delenv("RANK", raising=False)
+    assert rank_in_environment() == 0
+    with joined_team() as team:
+        assert team.size == 1
