@@ -79,7 +79,7 @@ class SearchOptions(Settings):
     n_best: Annotated[int, POSITIVE] = 1
     length_penalty: LengthPenalty = "gnmt"
     alpha: Annotated[float, NOT_NEGATIVE] = 0.6
-    stopping: Stopping = "exact"
+    stopping: Stopping = "first"
     diversity_groups: Annotated[int, POSITIVE] = 1
     diversity: Annotated[float, DIVERSITY] = 0.5
     no_repeat_ngram: Annotated[int, NOT_NEGATIVE] = 0
@@ -122,14 +122,14 @@ class SearchOptions(Settings):
         return float(length) if self.length_penalty == "average" else 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hypothesis:
     """One output of a search. A hypothesis always ends with EOS, and every number here counts it.
 
     ids: without BOS and EOS.
-    log_prob: the sum of `token_log_probs`.
+    log_prob: log p of the ids and EOS. NaN where nobody asked and it was not needed.
     score: log_prob / penalty(len(ids) + 1).
-    token_log_probs: one for each id, then one for EOS.
+    token_log_probs: one for each id, then one for EOS: the terms of `log_prob`, or none.
     finished: False when the length limit cut it: at the limit nothing but EOS was permitted.
     """
 

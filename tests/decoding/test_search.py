@@ -59,8 +59,8 @@ def test_what_goes_together_is_accepted() -> None:
 
 def test_the_options_in_use_are_the_beam_or_the_seed_and_those_that_were_changed() -> None:
     assert SearchOptions().in_use() == {"beam": 5}
-    assert SearchOptions(beam=3, stopping="first", seed=7).in_use() == {"beam": 3, "stopping": "first"}
-    sampled = SearchOptions(beam=3, stopping="first", sample=True, top_k=2)
+    assert SearchOptions(beam=3, stopping="exact", seed=7).in_use() == {"beam": 3, "stopping": "exact"}
+    sampled = SearchOptions(beam=3, stopping="exact", sample=True, top_k=2)
     assert sampled.in_use() == {"sample": True, "top_k": 2, "seed": 1}
 
 
