@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attendo.decoding.search import SearchOptions
-from attendo.engines.engine import BATCH_TOKENS
+from attendo.engines.engine import Precision
 from attendo.evaluation.literature import literature_bleu
 from attendo.evaluation.scores import Score, Scores, require_pairs, score_corpus
 from attendo.evaluation.significance import SACREBLEU_SEED, Comparison, compare
@@ -23,6 +23,7 @@ class Assessment:
     options: SearchOptions
     max_length: int | None = None
     bundles: tuple[str, ...] = ()
+    precision: Precision = "float32"
     literature: Score | None = None
     comparison: Comparison | None = None
 
@@ -33,10 +34,11 @@ class Assessment:
 
     @property
     def search(self) -> dict[str, Any]:
-        """All that the translations depend on but the model: options, `max_length` if given, an ensemble's bundles."""
+        """All that the translations depend on but the model: options, and what else is not as by default."""
         limit = {} if self.max_length is None else {"max_length": self.max_length}
         ensemble = {"bundles": list(self.bundles)} if len(self.bundles) > 1 else {}
-        return self.options.in_use() | limit | ensemble
+        rounded = {} if self.precision == "float32" else {"precision": self.precision}
+        return self.options.in_use() | limit | ensemble | rounded
 
     def to_json(self) -> dict[str, Any]:
         """The numbers, and how the translations were looked for."""
@@ -69,7 +71,7 @@ def assess(
     options: SearchOptions | None = None,
     max_length: int | None = None,
     batch_size: int | None = None,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
     literature: bool = False,
     tokenised_references: Sequence[str] | None = None,
     against: Translator | None = None,
@@ -109,6 +111,7 @@ def assess(
         options=options,
         max_length=max_length,
         bundles=translator.bundles,
+        precision=translator.precision,
         literature=literature_bleu(
             ours, references_tokenised=tokenised_references, references=references, language=language or "en"
         )

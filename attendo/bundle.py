@@ -11,9 +11,10 @@
     report.html          the same as curves                  }
     tensorboard/         the same for TensorBoard, if asked  }
     checkpoints/step-N/  weights.safetensors and, in the latest ones, state.safetensors
+    ctranslate2/         the weights once more, as the fast engine wants them; made from them when it is missing
 
-Text and safetensors only, but for TensorBoard's own files: nothing in a bundle is ever executed. Every file is written
-beside and renamed; only the logs are written on.
+Text and numbers only: nothing in a bundle is ever executed. Every file is written beside and renamed; only the logs are
+written on. torch is imported by those who ask for a model or for tensors, and not to open a bundle.
 """
 
 import json
@@ -21,22 +22,24 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attendo.card import write_card
 from attendo.config import from_dict, read_yaml, to_yaml
 from attendo.errors import BundleError, ConfigError
-from attendo.models.transformer import Transformer, build
 from attendo.recipe import RunConfig
 from attendo.storage import link_file, new_folder, read_tensors, sha256, storage_errors, write_file, write_tensors
 from attendo.text.pair import TokenizerPair
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from attendo.models.transformer import Transformer
+
 FORMAT = 1
 STATES_KEPT = 2  # the latest, and the one before in case that is damaged
 
-Weights = dict[str, Tensor]
+Weights: TypeAlias = "dict[str, Tensor]"
 
 
 @dataclass(frozen=True)
@@ -71,27 +74,34 @@ class Bundle:
             raise BundleError(f"{path} is damaged: it holds no keys and values. Copy the bundle again.")
         return found
 
-    def weights(self) -> Weights:
+    @property
+    def weights_file(self) -> Path:
+        """The file of the weights to use."""
         path = self.path / "weights.safetensors"
-        if not path.exists():
-            steps = self.checkpoints()
-            if not steps:
-                raise BundleError(
-                    f"{self.path} has no weights: {path.name} is missing. Either its training has not reached a "
-                    "checkpoint yet, or the bundle was not copied whole."
-                )
-            return self.checkpoint_weights(steps[-1])
-        return read_tensors(path)[0]
+        if path.exists():
+            return path
+        steps = self.checkpoints()
+        if not steps:
+            raise BundleError(
+                f"{self.path} has no weights: {path.name} is missing. Either its training has not reached a "
+                "checkpoint yet, or the bundle was not copied whole."
+            )
+        return self.checkpoint(steps[-1]) / path.name
 
-    def model(self) -> Transformer:
+    def weights(self) -> Weights:
+        return read_tensors(self.weights_file)[0]
+
+    def model(self) -> "Transformer":
         """The model with its weights, ready to translate."""
+        from attendo.models.transformer import build
+
         model = build(self.config.model)
         load_weights(model, self.weights(), where=str(self.path))
         return model.eval()
 
     # --- what a run adds ---------------------------------------------------------------------------------------
 
-    def save_weights(self, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    def save_weights(self, weights: "Mapping[str, Tensor]", facts: Mapping[str, Any]) -> None:
         write_tensors(self.path / "weights.safetensors", weights, facts)
 
     def save_scores(self, scores: Mapping[str, Any]) -> None:
@@ -117,7 +127,13 @@ class Bundle:
         return read_tensors(self.checkpoint(step) / "weights.safetensors")[0]
 
     def save_checkpoint(
-        self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Tensor], facts: Any, *, best: int | None
+        self,
+        step: int,
+        weights: "Mapping[str, Tensor]",
+        state: "Mapping[str, Tensor]",
+        facts: Any,
+        *,
+        best: int | None,
     ) -> None:
         """Adds a checkpoint from which training can go on; the weights to use become those of step `best`."""
         path = self.checkpoint(step)
@@ -142,7 +158,7 @@ class Bundle:
             for step in [step for step in steps if step in keep][:-STATES_KEPT]:
                 (self.checkpoint(step) / "state.safetensors").unlink(missing_ok=True)
 
-    def latest_state(self) -> tuple[int, Weights, dict[str, Tensor], Any] | None:
+    def latest_state(self) -> "tuple[int, Weights, dict[str, Tensor], Any] | None":
         """(step, weights, state, facts) of the latest checkpoint that is whole, or None."""
         damaged: BundleError | None = None
         for step in reversed(self.checkpoints()):
@@ -186,7 +202,7 @@ class Bundle:
 
     # --- copies ------------------------------------------------------------------------------------------------
 
-    def copy(self, out: Path, weights: Mapping[str, Tensor], *, scores: Mapping[str, Any] | None = None) -> "Bundle":
+    def copy(self, out: Path, weights: "Mapping[str, Tensor]", *, scores: Mapping[str, Any] | None = None) -> "Bundle":
         """A bundle without what only training needs, with the given weights; `scores` replace what this one scored."""
         scores = self.scores() if scores is None else scores
         data = {key: value for key, value in self.data().items() if key != "store"}  # no run to resume
@@ -206,7 +222,7 @@ def create_bundle(
     config: RunConfig,
     tokenizers: TokenizerPair,
     texts: Mapping[str, str],
-    weights: Mapping[str, Tensor] | None = None,
+    weights: "Mapping[str, Tensor] | None" = None,
 ) -> Bundle:
     """A new folder with everything that never changes, the given texts, and weights where there are some."""
     if path.exists():
@@ -267,7 +283,7 @@ def open_bundle(path: Path | str) -> Bundle:
         raise BundleError(f"{path / 'bundle.json'} does not list {error}. The bundle is not whole.") from None
 
 
-def weights_of(model: nn.Module) -> Weights:
+def weights_of(model: "nn.Module") -> Weights:
     """The parameters and running statistics (persistent buffers) by name; what is shared, under the name met first."""
     names: dict[Tensor, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -275,7 +291,7 @@ def weights_of(model: nn.Module) -> Weights:
     return {name: tensor.detach() for tensor, name in names.items()}
 
 
-def load_weights(model: nn.Module, weights: Weights, *, where: str) -> None:
+def load_weights(model: "nn.Module", weights: Weights, *, where: str) -> None:
     """Copies weights into a model; a name or shape that does not fit is an error that says which."""
     own = weights_of(model)
     for problem, names in (("lacks", own.keys() - weights.keys()), ("has", weights.keys() - own.keys())):

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from attendo.evaluation.scores import Scores, bleu, score_corpus, sentence_bleus
+from attendo.engines.engine import Engine, Precision
+from attendo.evaluation.scores import Score, Scores, bleu, score_corpus, sentence_bleus
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter
 from attendo.text.corpus import Pair
@@ -61,6 +62,15 @@ class Validator:
         translations = self._translations(beam, reporter)
         scores = score_corpus(translations, self.references, target_language=self.language)
         return scores, perplexity(self.translator.score(self.sources, self.references)), self._samples(translations)
+
+    def bleu_by(self, engine: Engine, *, precision: Precision, beam: int) -> Score:
+        """BLEU of the same model as another engine runs it."""
+        ours = self.translator
+        other = Translator(
+            engine, ours.tokenizers, max_length=ours.max_length, languages=ours.languages, precision=precision
+        )
+        translations = [one.text for one in other.translate_many(self.sources, beam=beam)]
+        return bleu(translations, self.references, target_language=self.language)
 
     def _translations(self, beam: int, reporter: Reporter | None = None) -> list[str]:
         return [one.text for one in self.translator.translate_many(self.sources, beam=beam, reporter=reporter)]

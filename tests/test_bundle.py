@@ -235,7 +235,7 @@ def test_a_failure_while_writing_leaves_nothing(trained, tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("attendo.storage.save", full)
+    monkeypatch.setattr("safetensors.torch.save", full)
     with pytest.raises(StorageError, match="the disk is full"):
         trained.bundle.copy(tmp_path / "new", trained.bundle.weights())
     assert names(tmp_path) == []

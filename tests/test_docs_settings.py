@@ -9,7 +9,7 @@ import pytest
 
 from attendo.config import Settings, to_dict
 from attendo.models.presets import PresetName
-from attendo.models.transformer import TransformerConfig
+from attendo.models.settings import TransformerConfig
 from attendo.recipe import DataConfig, RunConfig, choose
 from attendo.training.settings import TrainingConfig
 

@@ -34,6 +34,8 @@ ORDER = (
     "validation",
     "inspection",
     "sample",
+    "teamwork",
+    "pace",
     "plan",
     "run",
     "attendo",

@@ -21,7 +21,8 @@ from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import ConfigError
 from attendo.machine import choose_device
-from attendo.models.transformer import Transformer, TransformerConfig
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer
 
 from .tasks import made_up, reverse, write_task
 

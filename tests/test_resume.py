@@ -17,7 +17,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from attendo import run, storage
+from attendo import run, storage, teamwork
 from attendo.bundle import Bundle, load_weights, open_bundle
 from attendo.config import merge
 from attendo.data import loader
@@ -134,7 +134,7 @@ def test_stopped_before_the_first_step(
 
     many = merge(settings, {"training": {"keep_checkpoints": 20, "average": 20}})
     with monkeypatch.context() as patch:
-        patch.setattr(run, "batches_from", batches_from)
+        patch.setattr(teamwork, "batches_from", batches_from)
         stop(lambda reporter: run.train(settings=many, out=tmp_path / "run", reporter=reporter), -1)
     assert open_bundle(tmp_path / "run").checkpoints() == [0]
     bundle = run.resume(tmp_path / "run")

@@ -15,11 +15,13 @@ import attendo
 from attendo.bundle import Bundle, average_weights, load_weights, open_bundle
 from attendo.config import read_yaml
 from attendo.data.store import open_store
+from attendo.engines import ctranslate2_folder
 from attendo.errors import BundleError, ConfigError, DataError, StorageError, TrainingError
 from attendo.reporting import Silent
 from attendo.run import resume, train
 from attendo.training import loop, loss
 from attendo.training.schedule import build_schedule
+from attendo.translator import load
 from attendo.validation import Validator
 
 from .tasks import WORDS, made_up, reverse, tiny, write_task
@@ -137,9 +139,16 @@ def test_the_bundle_is_complete(finished: Bundle) -> None:
         "log.jsonl",
         "report.html",
         "checkpoints",
+        "ctranslate2",
     }
     assert {path.name for path in finished.path.parent.iterdir()} == {"run", ".cache"}
     assert open_bundle(finished.path).config == finished.config
+
+
+def test_the_fast_engines_copy_is_ready_and_of_the_final_weights(finished: Bundle) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in (finished.path / "ctranslate2").iterdir()}
+    load(finished.path, engine="ctranslate2")
+    assert {path.name: path.stat().st_mtime_ns for path in (finished.path / "ctranslate2").iterdir()} == before
 
 
 def test_the_log_tells_everything(finished: Bundle) -> None:
@@ -166,10 +175,40 @@ def test_card_report_and_scores_say_the_same(finished: Bundle) -> None:
         assert f"{bleu['score']:.2f}" in text
         assert bleu["signature"] in text.replace("\\|", "|")
         assert scores["weights"] in text
+    int8 = scores["int8"]["bleu"]
+    assert f"| BLEU in int8 | {int8['score']:.2f} |" in card
+    assert int8["signature"] == bleu["signature"]
+    assert int8["score"] == pytest.approx(bleu["score"], abs=5)
     assert finished.data()["fingerprint"] in card
     assert "xx → yy" in card
     assert f"{finished.data()['parameters']['total']:,}" in card
     assert not re.search(r'(src|href)="https?:', report)  # self-contained
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("int8 is not supported\nby this CPU"), RuntimeError("no"), OSError("x"), ImportError("y")]
+)
+def test_a_fast_engine_that_fails_takes_no_results_of_a_finished_run(tmp_path: Path, monkeypatch, error) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    said: list[str] = []
+
+    class Listener(Silent):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    monkeypatch.setattr(ctranslate2_folder, "open_ctranslate2", fail)
+    settings = tiny(write_task(tmp_path, made_up(60), reverse), training={"steps": 2})
+    bundle = train(settings=settings, out=tmp_path / "run", reporter=Listener())
+    scores = bundle.scores()
+    assert scores["validation"]["bleu"]["signature"]
+    assert "int8" not in scores
+    assert "| BLEU |" in (bundle.path / "card.md").read_text(encoding="utf-8")
+    assert (bundle.path / "report.html").exists()
+    assert bundle.read_log()[-1]["event"] == "finished"
+    reason = " ".join(str(error).split())
+    assert f"The ctranslate2 engine could not score the model in int8: {reason}" in said
 
 
 def test_validation_pairs_are_never_trained_on(finished: Bundle) -> None:
@@ -496,11 +535,11 @@ def test_a_place_that_cannot_be_written_is_said_in_words(tmp_path: Path) -> None
 def test_a_failure_before_the_first_step_leaves_only_the_tokenised_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     data = write_task(tmp_path / "data", made_up(30))
-    monkeypatch.setattr("attendo.run.seconds_per_step", fail)
+    monkeypatch.setattr("attendo.run.find_pace", fail)
     with pytest.raises(MemoryError):
         train(settings=tiny(data, training={"steps": 1}), out=tmp_path / "runs" / "run")
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [".cache"]

@@ -3,6 +3,8 @@ import os
 import resource
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,17 @@ import torch
 
 from attendo import storage
 from attendo.errors import BundleError, StorageError
-from attendo.storage import link_file, new_folder, read_tensors, storage_errors, write_file, write_tensors
+from attendo.storage import (
+    link_file,
+    new_folder,
+    read_arrays,
+    read_tensors,
+    replaced_folder,
+    storage_errors,
+    tensors_checksum,
+    write_file,
+    write_tensors,
+)
 
 TENSORS = {"a": torch.arange(35, dtype=torch.float32).view(5, 7), "b": torch.tensor(3), "none": torch.empty(0, 2)}
 
@@ -58,6 +70,54 @@ def test_a_folder_that_appeared_meanwhile_is_left_alone(tmp_path):
     with pytest.raises(BundleError, match="exists already"):
         fill()
     assert names(tmp_path) == ["new", "theirs"]
+
+
+def test_a_folder_takes_the_place_of_another_when_it_is_complete(tmp_path):
+    for name in ("first", "second"):
+        with replaced_folder(tmp_path / "new") as folder:
+            (folder / name).write_text("text")
+    assert names(tmp_path) == ["new", "second"]
+
+
+def test_a_folder_that_fails_leaves_the_old_one(tmp_path):
+    def fill() -> None:
+        with replaced_folder(tmp_path / "new") as folder:
+            (folder / "half").write_text("text")
+            raise ValueError("half")
+
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "old").write_text("text")
+    with pytest.raises(ValueError, match="half"):
+        fill()
+    assert names(tmp_path) == ["new", "old"]
+
+
+def test_several_may_replace_a_folder_at_the_same_time(tmp_path):
+    """Each fills its own; nothing but the whole folder of one of them is ever there, and nothing is left."""
+    rounds, size = 20, 997
+
+    def fill(number: int) -> None:
+        for _ in range(rounds):
+            with replaced_folder(tmp_path / "new") as folder:
+                for name in "ab":
+                    (folder / name).write_text(str(number) * size)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(fill, range(3)))
+    assert names(tmp_path) == ["a", "b", "new"]
+    first, second = ((tmp_path / "new" / name).read_text() for name in "ab")
+    assert first == second
+    assert len(first) == size
+
+
+def test_what_a_crash_left_long_ago_is_cleared_and_not_what_is_under_way(tmp_path):
+    for name, age in (("old", 2 * storage.LEFT_BEHIND), ("young", 0)):
+        left = tmp_path / f".new.{name}.partial"
+        left.mkdir()
+        os.utime(left, (time.time() - age,) * 2)
+    with replaced_folder(tmp_path / "new"):
+        pass
+    assert names(tmp_path) == [".new.young.partial", "new"]
 
 
 # --- files ------------------------------------------------------------------------------------------------------
@@ -147,14 +207,36 @@ def test_tensors_and_facts_come_back(tensor_file):
     assert names(tensor_file.parent) == ["weights.safetensors"]
 
 
-def test_any_flipped_byte_is_noticed(tensor_file):
+def test_arrays_are_the_tensors(tensor_file):
+    arrays, checksum = read_arrays(tensor_file)
+    assert checksum == tensors_checksum(tensor_file)
+    assert arrays.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert arrays[name].shape == tuple(tensor.shape)
+        assert torch.equal(torch.from_numpy(arrays[name]), tensor)
+    write_tensors(tensor_file, {**TENSORS, "b": torch.tensor(5)}, {"step": 3})
+    assert tensors_checksum(tensor_file) != checksum
+
+
+def test_a_checksum_that_cannot_be_read_is_an_error(tensor_file, tmp_path):
+    content = tensor_file.read_bytes()
+    for damaged in (b"", content[:5], b"\xff" * 8 + content[8:], content[:8] + b"x" + content[9:], b"\0" * 100):
+        tensor_file.write_bytes(damaged)
+        with pytest.raises(BundleError, match=r"weights\.safetensors is damaged"):
+            tensors_checksum(tensor_file)
+    with pytest.raises(BundleError, match=r"gone\.safetensors is missing"):
+        tensors_checksum(tmp_path / "gone.safetensors")
+
+
+@pytest.mark.parametrize("read", [read_tensors, read_arrays])
+def test_any_flipped_byte_is_noticed(tensor_file, read):
     content = bytearray(tensor_file.read_bytes())
     for place in (0, 9, len(content) // 2, len(content) - 1):
         damaged = bytearray(content)
         damaged[place] ^= 1
         tensor_file.write_bytes(damaged)
         with pytest.raises(BundleError, match=r"weights\.safetensors is damaged"):
-            read_tensors(tensor_file)
+            read(tensor_file)
 
 
 @pytest.mark.parametrize("length", [0, 5, 100, -1])

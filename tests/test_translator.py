@@ -9,7 +9,8 @@ import torch
 from attendo.decoding.search import SearchOptions
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError
-from attendo.models.transformer import TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import build
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import Tokenizer, train_tokenizer
 from attendo.translator import EXTRA_LENGTH, Translator, load, one_line, perplexity
@@ -47,16 +48,16 @@ def test_results_come_in_the_order_of_the_input(tiny):
 
 @pytest.mark.parametrize("text", ["", " ", "\t", " \t  ", "\u00a0", "\u2028", "\u3000 "])
 def test_text_without_anything_visible_stays_empty(tiny, text):
-    before, empty, after = tiny.translate_many(["one.", text, "two."])
+    before, empty, after = tiny.translate_many(["one.", text, "two."], scores=True)
     assert (empty.source, empty.text, empty.log_prob, empty.score, empty.parts) == (text, "", 0.0, 0.0, 1)
     assert (before.text, after.text) == ("eins.", "zwei.")
 
 
 def test_white_space_at_the_ends_does_not_matter(tiny):
-    plain = tiny.translate("two three.")
+    plain = tiny.translate("two three.", scores=True)
     for text in ("  two three.", "two three. ", "\ttwo three."):
-        assert tiny.translate(text).text == plain.text
-        assert tiny.translate(text).log_prob == close(plain.log_prob)
+        found = tiny.translate(text, scores=True)
+        assert (found.text, found.log_prob) == (plain.text, close(plain.log_prob))
 
 
 @pytest.mark.parametrize("text", ["one\u2028two.", "one\u0085two.", "one\x0btwo\x0ctwo.", "one\rtwo.", "one\ntwo."])
@@ -108,8 +109,8 @@ def test_a_long_text_without_spaces_is_cut_anywhere_and_nothing_is_lost(tiny, mo
 
 def test_the_parts_of_a_long_text_are_reported_and_joined(tiny, monkeypatch):
     text = " ".join(["one two three four five six seven eight."] * 9)
-    parts = tiny.translate_many(sources_of(monkeypatch, tiny, text), n_best=3)
-    long = tiny.translate(text, n_best=3)
+    parts = tiny.translate_many(sources_of(monkeypatch, tiny, text), n_best=3, scores=True)
+    long = tiny.translate(text, n_best=3, scores=True)
     assert long.parts == len(parts) > 1
     for k in range(3):
         assert long.candidates[k].text == " ".join(part.candidates[k].text for part in parts)
@@ -129,7 +130,7 @@ def test_a_line_of_100_000_characters_among_good_ones(tiny, monkeypatch):
 
 
 def test_n_best_are_distinct_and_sorted_by_score(tiny):
-    found = tiny.translate("two red seven.", beam=6, n_best=4)
+    found = tiny.translate("two red seven.", beam=6, n_best=4, scores=True)
     scores = [one.score for one in found.candidates]
     assert len(scores) == 4
     assert scores == sorted(scores, reverse=True)
@@ -183,7 +184,9 @@ def the_batch_does_not_matter(
 ) -> None:
     def translated(some: list[str], size: int):
         prefixes = [prefix_for(sentence) for sentence in some] if prefix else None
-        return tiny.translate_many(some, options=options, prefixes=prefixes, batch_size=size, batch_tokens=10**6)
+        return tiny.translate_many(
+            some, options=options, prefixes=prefixes, scores=True, batch_size=size, batch_tokens=10**6
+        )
 
     alone = translated(sentences, 1)
     for size in sizes:
@@ -207,7 +210,7 @@ def test_the_same_text_and_score_for_1_000_sentences(tiny):
 def test_a_translations_log_prob_is_the_score_of_that_text(tiny):
     """Where the model spelled its output with other pieces than the tokenizer would, the two are not the same."""
     sources = [source for source, _ in sentence_pairs(60, seed=41)]
-    found = tiny.translate_many(sources)
+    found = tiny.translate_many(sources, scores=True)
     encode, decode = tiny.tokenizers.target.encode, tiny.tokenizers.target.decode
     hypotheses = tiny.engine.search(
         tiny.tokenizers.source.encode_batch(sources), [61 + EXTRA_LENGTH] * 60, SearchOptions()
@@ -314,23 +317,26 @@ def test_no_word_comes_twice(tiny):
 
 def test_a_translation_begins_with_its_prefix(tiny):
     found = tiny.translate_many(
-        ["one two.", "three four.", "", "five."], prefixes=["acht", "", "neun", " zwei zwei zwei "], n_best=3
+        ["one two.", "three four.", "", "five."],
+        prefixes=["acht", "", "neun", " zwei zwei zwei "],
+        n_best=3,
+        scores=True,
     )
     assert all(one.text.startswith("acht") for one in found[0].candidates)
     assert found[1].text == "drei vier."
     assert found[2].text == "", "a line of nothing stays nothing"
     assert all(one.text.startswith("zwei zwei zwei") for one in found[3].candidates)
-    alone = tiny.translate("one two.", prefix="acht", n_best=3)
+    alone = tiny.translate("one two.", prefix="acht", n_best=3, scores=True)
     assert [one.text for one in found[0].candidates] == [one.text for one in alone.candidates]
     assert [one.log_prob for one in found[0].candidates] == close([one.log_prob for one in alone.candidates])
-    right = tiny.translate("one two.", prefix="eins")
-    plain = tiny.translate("one two.")
+    right = tiny.translate("one two.", prefix="eins", scores=True)
+    plain = tiny.translate("one two.", scores=True)
     assert (right.text, right.log_prob) == (plain.text, close(plain.log_prob)), "what it would have said anyway"
 
 
 @pytest.mark.parametrize("options", [SearchOptions(beam=1), SearchOptions(beam=6, diversity_groups=3), None])
 def test_a_prefixs_log_probability_counts(tiny, options):
-    found = tiny.translate("one two.", options=options, prefix="acht")
+    found = tiny.translate("one two.", options=options, prefix="acht", scores=True)
     assert found.text.startswith("acht")
     assert found.log_prob == close(tiny.score(["one two."], [found.text])[0].log_prob)
 
@@ -464,7 +470,7 @@ def test_an_ensemble_is_loaded_from_several_folders(trained, tiny, noisy):
     scores = [by.score(sources, targets) for by in (both, one, other)]
     for ours, *theirs in zip(*scores, strict=True):
         assert min(score.log_prob for score in theirs) < ours.log_prob
-    found = both.translate("two red seven.")
+    found = both.translate("two red seven.", scores=True)
     assert found.log_prob == close(both.score(["two red seven."], [found.text])[0].log_prob)
     assert load([trained.path], device="cpu").translate_many(sources) == tiny.translate_many(sources)
     the_batch_does_not_matter(both, mixed_sentences(40), [2, 7])

@@ -8,7 +8,8 @@ import sacrebleu
 import torch
 
 from attendo.engines.torch_engine import TorchEngine
-from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build
 from attendo.reporting import Silent
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import train_tokenizer
@@ -38,6 +39,23 @@ def translator() -> Translator:
     )
     engine = TorchEngine(model.eval(), torch.device("cpu"))
     return Translator(engine, TokenizerPair(both, both), max_length=100, languages=("xx", "yy"))
+
+
+def test_bleu_by_another_engine(translator, monkeypatch):
+    validator = Validator(translator, PAIRS, metric="bleu", beam=1)
+    asked: list[int] = []
+    search = translator.engine.search
+
+    def record(sources, limits, options, **more):
+        asked.append(options.beam)
+        return search(sources, limits, options, **more)
+
+    other = TorchEngine(model_of(translator), torch.device("cpu"))
+    monkeypatch.setattr(other, "search", record)
+    found = validator.bleu_by(other, precision="int8", beam=3)
+    expected = [one.text for one in translator.translate_many(SOURCES, beam=3)]
+    assert found.score == sacrebleu.corpus_bleu(expected, [[target for _, target in PAIRS]]).score
+    assert asked == [3]
 
 
 def model_of(translator: Translator) -> Transformer:

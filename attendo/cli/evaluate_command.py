@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from attendo.cli.options import BUNDLE, ENSEMBLE, common, given, paired, parse_columns, reporting, searching
+from attendo.cli.options import BUNDLE, ENSEMBLE, common, executing, given, paired, parse_columns, reporting, searching
 from attendo.cli.results import output
 from attendo.errors import ConfigError
 
@@ -23,6 +23,7 @@ from attendo.errors import ConfigError
 @click.option("--literature-reference", type=click.Path(), help="The data set's own lc.norm.tok reference for it.")
 @click.option("--output", "output_path", type=click.Path(dir_okay=False), help="Keep the translations in this file.")
 @paired
+@executing
 @searching(n_best=False)
 @common("seed", "device", "quiet", "as_json")
 def command(
@@ -41,6 +42,8 @@ def command(
     batch_size: int | None,
     batch_tokens: int | None,
     seed: int | None,
+    engine: Any,
+    precision: Any,
     device: Any,
     quiet: bool,
     as_json: bool,
@@ -65,9 +68,10 @@ def command(
     files = CorpusFiles(source=source, target=target, reverse=reverse, **given(columns=parse_columns(columns)))
     pairs = list(read_pairs(files))
     tokenised = list(read_lines(literature_reference)) if literature_reference else None
-    translator = load([bundle, *ensemble], device=device)
-    other = load(against, device=device) if against else None
     with reporting(quiet) as reporter:
+        how = {"engine": engine, "precision": precision, "device": device, "reporter": reporter}
+        translator = load([bundle, *ensemble], **how)
+        other = load(against, **how) if against else None
         found = assess(
             translator,
             [pair[0] for pair in pairs],
@@ -75,12 +79,13 @@ def command(
             options=options,
             max_length=max_length,
             batch_size=batch_size,
+            batch_tokens=batch_tokens,
             literature=literature,
             tokenised_references=tokenised,
             against=other,
             names=(" + ".join([bundle, *ensemble]), str(against)),
             reporter=reporter,
-            **given(batch_tokens=batch_tokens, seed=seed),
+            **given(seed=seed),
         )
     if output_path:
         write_file(Path(output_path), "".join(f"{line}\n" for line in found.translations))

@@ -65,7 +65,8 @@ def run() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     try:
         main(prog_name="attendo", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except AttendoError as error:
         _end(f"attendo: {error}", error.exit_code)
     except click.ClickException as error:
@@ -89,7 +90,8 @@ def _terminated(number: int, _: FrameType | None) -> NoReturn:
 def _end(message: str | None, exit_code: int) -> None:
     """Leaves with a message, after the results that were complete; what cannot be written any more is let go."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
     except OSError:  # Python would try, and complain, once more on the way out
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if message is not None:

@@ -2,12 +2,11 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import click
 
-from attendo.cli.terminal import Terminal
 from attendo.errors import ConfigError
 from attendo.reporting import Reporter, Silent
 
@@ -55,7 +54,10 @@ def searching(*, n_best: bool) -> Callable[[F], F]:
             "help": "How lengths are made comparable. [gnmt]",
         },
         "--alpha": {"type": float, "help": "Strength of the gnmt penalty. [0.6]"},
-        "--stopping": {"type": click.Choice(["exact", "first"]), "help": "When a beam ends. [exact]"},
+        "--stopping": {
+            "type": click.Choice(["first", "exact"]),
+            "help": "When a beam ends; exact is for the torch engine. [first]",
+        },
         "--no-repeat-ngram": {
             "type": int,
             "metavar": "N",
@@ -84,12 +86,8 @@ def searching(*, n_best: bool) -> Callable[[F], F]:
                     raise ConfigError(
                         f"--{name} cannot be used with --sample, which has no beam. Leave out one of them."
                     )
-            try:
+            with _spelled_as({**flags, "max_length": "--max-length"}):
                 return command(search=search, **values)
-            except ConfigError as error:  # it begins with the setting's name
-                name, equals, rest = str(error).partition(" = ")
-                spelled = {**flags, "max_length": "--max-length"}.get(name, name)
-                raise ConfigError(f"{spelled}{equals}{rest}") from None
 
         decorated: Any = wrapped
         for option in (
@@ -102,6 +100,37 @@ def searching(*, n_best: bool) -> Callable[[F], F]:
         return cast(F, decorated)
 
     return decorate
+
+
+def executing(command: F) -> F:
+    """What runs the model; handed over as `engine` and `precision`."""
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> Any:
+        with _spelled_as({"engine": "--engine", "precision": "--precision"}):
+            return command(**values)
+
+    decorated: Any = wrapped
+    for flag, choices, default, words in (
+        ("--precision", ["float32", "int8"], "float32", "int8: faster, less exact, by ctranslate2."),
+        ("--engine", ["auto", "torch", "ctranslate2"], "auto", "auto: ctranslate2 where it can, else torch."),
+    ):
+        decorated = click.option(flag, type=click.Choice(choices), default=default, show_default=True, help=words)(
+            decorated
+        )
+    return cast(F, decorated)
+
+
+@contextlib.contextmanager
+def _spelled_as(flags: Mapping[str, str]) -> Iterator[None]:
+    """An error that begins with a setting's name begins with the option's instead."""
+    try:
+        yield
+    except ConfigError as error:
+        name, equals, rest = str(error).partition(" = ")
+        if name not in flags:
+            raise
+        raise ConfigError(f"{flags[name]}{equals}{rest}") from None
 
 
 def paired(command: F) -> F:
@@ -134,6 +163,8 @@ def reporting(quiet: bool) -> Iterator[Reporter]:
     if quiet:
         yield Silent()
         return
+    from attendo.cli.terminal import Terminal
+
     terminal = Terminal()
     try:
         yield terminal

@@ -1,6 +1,11 @@
 """Results go to standard output, and nothing else does."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+from attendo.errors import ConfigError
 
 
 class ReaderGoneError(Exception):
@@ -9,7 +14,26 @@ class ReaderGoneError(Exception):
 
 def output(text: str) -> None:
     """A line of results, in UTF-8 whatever the locale, ended by a line feed alone."""
+    with _somebody_reads():
+        require_output().buffer.write(text.encode("utf-8") + b"\n")
+
+
+def flush() -> None:
+    """Hands over what was written so far, to whoever waits for it."""
+    with _somebody_reads():
+        require_output().buffer.flush()
+
+
+def require_output() -> TextIO:
+    """Standard output, which whoever starts a command can close."""
+    if sys.stdout is None:
+        raise ConfigError("standard output is closed, so there is no place for results. Use > FILE.")
+    return sys.stdout
+
+
+@contextlib.contextmanager
+def _somebody_reads() -> Iterator[None]:
     try:
-        sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
+        yield
     except BrokenPipeError:
         raise ReaderGoneError from None

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from attendo.cli.options import BUNDLE, ENSEMBLE, common, given, paired, parse_columns, reporting
+from attendo.cli.options import BUNDLE, ENSEMBLE, common, executing, given, paired, parse_columns, reporting
 from attendo.cli.results import output
 
 
@@ -16,6 +16,7 @@ from attendo.cli.results import output
 @ENSEMBLE
 @click.option("--batch-size", type=click.IntRange(min=1), default=None, help="Sentences in a batch.")
 @paired
+@executing
 @common("device", "quiet", "as_json")
 def command(
     bundle: str,
@@ -25,6 +26,8 @@ def command(
     batch_size: int | None,
     columns: str | None,
     reverse: bool,
+    engine: Any,
+    precision: Any,
     device: Any,
     quiet: bool,
     as_json: bool,
@@ -38,8 +41,8 @@ def command(
 
     files = CorpusFiles(source=source, target=target, reverse=reverse, **given(columns=parse_columns(columns)))
     pairs = list(read_pairs(files))
-    translator = load([bundle, *ensemble], device=device)
     with reporting(quiet) as reporter:
+        translator = load([bundle, *ensemble], engine=engine, precision=precision, device=device, reporter=reporter)
         scores = translator.score(
             [pair[0] for pair in pairs], [pair[1] for pair in pairs], batch_size=batch_size, reporter=reporter
         )

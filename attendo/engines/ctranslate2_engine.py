@@ -4,45 +4,50 @@ Every worker is one thread that takes a batch of its own, so that no core waits 
 """
 
 import json
-import os
+import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ctranslate2
 
-from attendo.data.batching import sorted_batches
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, make_hypothesis
-from attendo.engines.ctranslate2_model import SOURCE_END
-from attendo.engines.engine import BATCH_TOKENS
-from attendo.errors import ConfigError, DataError
+from attendo.engines.batches import sorted_batches
+from attendo.engines.ctranslate2_limits import unsupported
+from attendo.engines.engine import Precision, UnableError
+from attendo.machine import cores
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
-Precision = Literal["float32", "int8"]
+SOURCE_END = "end"  # EOS of a source; see ctranslate2_model.py
+BATCH_SIZE, BATCH_TOKENS = 128, 4096  # sentences, and source positions
 
 # CTranslate2 divides a log probability by length ** exponent. An exponent of 0 would also change when it stops; this
 # one divides by 1, to the last bit of a float32.
 _NO_PENALTY = 1e-9
+_EOS = str(EOS)
 
 
-def unsupported(options: SearchOptions, *, prefixes: bool = False) -> str | None:
-    """Why CTranslate2 cannot search so, in a sentence; None: it can."""
-    if options.sample:
-        return "its samples cannot be drawn again for the same sentence in another batch (sample)"
-    if options.diversity_groups > 1:
-        return "it has no groups that avoid each other (diversity_groups)"
-    if options.no_repeat_ngram:
-        return "it gives the probability of what may not be repeated to the rest (no_repeat_ngram)"
-    if prefixes:
-        return "it leaves the log probability of a prefix out of the score (prefixes)"
-    if options.beam > 1 and options.stopping == "exact":
-        return "it cannot go on until nothing better can come (stopping 'exact'); it knows 'first' only"
-    return None
+class _Names(dict[int, str]):
+    """id -> the token that stands for it in the written vocabularies."""
+
+    def __missing__(self, id: int) -> str:
+        return self.setdefault(id, str(id))
 
 
-@dataclass(frozen=True)
+class _Numbers(dict[str, int]):
+    """token -> id"""
+
+    def __missing__(self, token: str) -> int:
+        return self.setdefault(token, int(token))
+
+
+_name, _number = _Names().__getitem__, _Numbers().__getitem__  # looked up, a token takes half the time of made anew
+
+
+@dataclass(frozen=True, slots=True)
 class _Job:
     """A batch under way: which sentences, and for each what gives its result once there is one."""
 
@@ -51,7 +56,7 @@ class _Job:
 
 
 class CTranslate2Engine:
-    """Searches and scores with a model that `write_model` has written.
+    """Searches and scores with a model that `write_model` has written, all of which is in memory from now on.
 
     Results come in the order of the input and do not depend on the batch. precision: int8 is faster, and there the
     neighbours of a sentence can change its translation. n_workers: one for each core, if not given.
@@ -59,7 +64,7 @@ class CTranslate2Engine:
 
     def __init__(self, folder: Path, *, precision: Precision = "float32", n_workers: int | None = None) -> None:
         self.n_positions: int | None = json.loads((folder / "config.json").read_text(encoding="utf-8"))["n_positions"]
-        self.n_workers = n_workers or _cores()
+        self.n_workers = n_workers or cores()
         self.translator = ctranslate2.Translator(
             str(folder), compute_type=precision, inter_threads=self.n_workers, intra_threads=1, max_queued_batches=-1
         )
@@ -78,7 +83,8 @@ class CTranslate2Engine:
         prefixes: Sequence[Ids] | None = None,
         parts: Sequence[int] | None = None,  # noqa: ARG002 (only samples need them)
         batch_size: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
+        scores: bool = False,
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, none longer than its limit.
@@ -86,41 +92,42 @@ class CTranslate2Engine:
         CTranslate2 has one limit for a whole batch. A search that ends before its own limit ends in the same way under
         every longer one. One that does not is cut at its limit if it is greedy, which is the same again; a beam search
         is done once more, with others of the same limit only.
+
+        CTranslate2's log probabilities are those among the ids that may come. They order the hypotheses of a beam, and
+        nobody sees them: with `scores`, and for the order of a search that was done once more, the model's own are
+        computed from the ids.
         """
         if reason := unsupported(options, prefixes=prefixes is not None):
-            raise ConfigError(f"the ctranslate2 engine cannot search so: {reason}. Use the torch engine.")
+            raise UnableError(f"the ctranslate2 engine cannot search so: {reason}. Use the torch engine.")
         self._require_positions(max(map(len, sources), default=0))
         reach = limits if self.longest_target is None else [min(limit, self.longest_target) for limit in limits]
-        found: dict[int, list[Ids]] = {}
+        found: list[list[Hypothesis]] = [[] for _ in sources]
         again: dict[int, list[int]] = {}  # limit -> sentences
+        batches = self._batches(sources, range(len(sources)), batch_size, batch_tokens)
         # One step more than the longest limit permits: that shows whether a search has ended before.
-        jobs = [
-            self._start(sources, rows, max(reach[i] for i in rows) + 1, options)
-            for rows in self._batches(sources, range(len(sources)), batch_size, batch_tokens)
-        ]
-        for job in (reporter or Silent()).track(jobs, "Translating", len(jobs)):
-            for i, hypotheses in _found(job, options):
-                longest = max(map(len, hypotheses))
+        jobs = (self._start(sources, rows, max(reach[i] for i in rows) + 1, options) for rows in batches)
+        for job in (reporter or Silent()).track(self._ahead(jobs), "Translating", len(batches)):
+            for i, one in zip(job.rows, job.results, strict=True):
+                several = _best_first(one.result(), options)
+                longest = max(map(len, several))
                 if longest > reach[i] or (longest == reach[i] and options.beam > 1):
                     self._require_positions(limits[i])
-                    again.setdefault(reach[i], []).append(i)
-                found[i] = list(dict.fromkeys(ids[: reach[i]] for ids in hypotheses[: options.n_best]))
-        if options.beam > 1:
-            jobs = [
-                self._start(sources, rows, limit, options, all_ended=True)
-                for limit, reached in again.items()
-                if limit > 0  # within a limit of 0 there is nothing to look for
-                for rows in self._batches(sources, reached, batch_size, batch_tokens)
-            ]
-            found.update(pair for job in jobs for pair in _found(job, options))
-        return self._scored(
-            sources,
-            [found[i] for i in range(len(sources))],
-            limits,
-            options,
-            batch_size=batch_size,
-            tokens=batch_tokens,
+                    if options.beam > 1 and reach[i] > 0:  # within a limit of 0 there is nothing to look for
+                        again.setdefault(reach[i], []).append(i)
+                        continue
+                    several = [several[0][: reach[i]]]
+                found[i] = [_unscored(tokens, limits[i]) for tokens in several[: options.n_best]]
+        jobs = (
+            self._start(sources, rows, limit, options, all_ended=True)
+            for limit, reached in again.items()
+            for rows in self._batches(sources, reached, batch_size, batch_tokens)
         )
+        for job in self._ahead(jobs):
+            for i, one in zip(job.rows, job.results, strict=True):
+                found[i] = [_unscored(tokens, limits[i]) for tokens in _best_first(one.result(), options)]
+        wanted = range(len(sources)) if scores else [i for reached in again.values() for i in reached]
+        self._score_and_order(found, wanted, sources, limits, options, batch_size, batch_tokens)
+        return found
 
     def score(
         self,
@@ -128,28 +135,30 @@ class CTranslate2Engine:
         targets: Sequence[Ids],
         *,
         batch_size: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
         reporter: Reporter | None = None,
     ) -> list[list[float]]:
         """log p of each target id and its EOS, given the source and what comes before."""
         longer = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
         self._require_positions(max(map(len, longer), default=0))
-        jobs = [
+        batches = self._batches(longer, range(len(sources)), batch_size, batch_tokens)
+        jobs = (
             _Job(
                 rows,
                 self.translator.score_batch(
                     [_source_tokens(sources[i]) for i in rows],
-                    [[str(id) for id in targets[i]] for i in rows],
+                    [list(map(_name, targets[i])) for i in rows],
                     max_input_length=0,
                     asynchronous=True,
                 ),
             )
-            for rows in self._batches(longer, range(len(sources)), batch_size, batch_tokens)
-        ]
-        found: dict[int, list[float]] = {}
-        for job in (reporter or Silent()).track(jobs, "Scoring", len(jobs)):
-            found.update((i, one.result().log_probs) for i, one in zip(job.rows, job.results, strict=True))
-        return [found[i] for i in range(len(sources))]
+            for rows in batches
+        )
+        found: list[list[float]] = [[] for _ in sources]
+        for job in (reporter or Silent()).track(self._ahead(jobs), "Scoring", len(batches)):
+            for i, one in zip(job.rows, job.results, strict=True):
+                found[i] = one.result().log_probs
+        return found
 
     def _start(
         self, sources: Sequence[Ids], rows: list[int], limit: int, options: SearchOptions, *, all_ended: bool = False
@@ -165,7 +174,7 @@ class CTranslate2Engine:
             beam_size=options.beam,
             num_hypotheses=options.beam * factor,
             patience=factor,
-            length_penalty=1.0 if options.length_penalty == "average" else _NO_PENALTY,
+            length_penalty=_exponent(options),
             return_scores=options.beam > 1,
             return_end_token=True,
             suppress_sequences=[[str(id)] for id in (PAD, BOS, UNK)],
@@ -176,64 +185,93 @@ class CTranslate2Engine:
         )
         return _Job(rows, results)
 
+    def _ahead(self, jobs: Iterator[_Job]) -> Iterator[_Job]:
+        """The same jobs, each handed over when a few more have been started, so that no worker waits for one.
+
+        No more than that: what is in CTranslate2's queue is computed to the end, even if nobody wants it any more.
+        """
+        started: deque[_Job] = deque()
+        for job in jobs:
+            started.append(job)
+            if len(started) == 2 * self.n_workers + 2:
+                yield started.popleft()
+        while started:
+            yield started.popleft()
+
     def _batches(
-        self, sequences: Sequence[Ids], rows: Iterable[int], batch_size: int | None, batch_tokens: int
+        self, sequences: Sequence[Ids], rows: Iterable[int], batch_size: int | None, batch_tokens: int | None
     ) -> list[list[int]]:
         """Some of the sequences in batches, of which there are enough for every worker to have one."""
         chosen = list(rows)
         lengths = [len(sequences[i]) for i in chosen]
         share = -(-(sum(lengths) + len(lengths)) // self.n_workers)
-        batches = sorted_batches(lengths, batch_size=batch_size, batch_tokens=max(1, min(batch_tokens, share)))
+        batches = sorted_batches(
+            lengths,
+            batch_size=batch_size or (BATCH_SIZE if batch_tokens is None else None),
+            batch_tokens=max(1, min(batch_tokens or BATCH_TOKENS, share)),
+        )
         return [[chosen[k] for k in batch] for batch in batches]
 
-    def _scored(
+    def _score_and_order(
         self,
+        found: list[list[Hypothesis]],
+        rows: Sequence[int],
         sources: Sequence[Ids],
-        found: Sequence[Sequence[Ids]],
         limits: Sequence[int],
         options: SearchOptions,
-        *,
         batch_size: int | None,
-        tokens: int,
-    ) -> list[list[Hypothesis]]:
-        """Hypotheses with the model's own log probabilities; CTranslate2's are those among the ids that may come."""
-        pairs = [(i, ids) for i, several in enumerate(found) for ids in several]
+        batch_tokens: int | None,
+    ) -> None:
+        """Gives the different hypotheses of some sentences the model's own log probabilities, the best first."""
+        pairs = [(i, ids) for i in rows for ids in dict.fromkeys(one.ids for one in found[i])]
         log_probs = self.score(
-            [sources[i] for i, _ in pairs], [ids for _, ids in pairs], batch_size=batch_size, batch_tokens=tokens
+            [sources[i] for i, _ in pairs],
+            [ids for _, ids in pairs],
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
         )
-        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+        for i in rows:
+            found[i] = []
         for (i, ids), row in zip(pairs, log_probs, strict=True):
-            hypotheses[i].append(make_hypothesis(ids, row, limit=limits[i], options=options))
-        return [sorted(several, key=lambda one: -one.score)[: options.n_best] for several in hypotheses]
+            found[i].append(make_hypothesis(ids, row, limit=limits[i], options=options))
+        for i in rows:
+            found[i] = sorted(found[i], key=lambda one: -one.score)[: options.n_best]
 
     def _require_positions(self, n_ids: int) -> None:
         """That there are positions for so many ids and their EOS, or BOS."""
         if self.n_positions is not None and n_ids >= self.n_positions:
-            raise DataError(
+            raise UnableError(
                 f"a sequence of {n_ids + 1} pieces is longer than the {self.n_positions} positions that this model has "
                 "in the ctranslate2 engine. Shorten it, or use the torch engine."
             )
 
 
 def _source_tokens(ids: Ids) -> list[str]:
-    return [*map(str, ids), SOURCE_END]
+    return [*map(_name, ids), SOURCE_END]
 
 
-def _found(job: _Job, options: SearchOptions) -> Iterator[tuple[int, list[Ids]]]:
-    """(sentence, the ids of its hypotheses without EOS), as soon as they are there; best first if all have ended."""
-    for i, one in zip(job.rows, job.results, strict=True):
-        result = one.result()
-        hypotheses = [tuple(map(int, tokens)) for tokens in result.hypotheses]
-        if options.beam > 1:
-            powers = [len(ids) if options.length_penalty == "average" else 1 for ids in hypotheses]
-            scores = [
-                score * power / options.penalty(len(ids))
-                for score, power, ids in zip(result.scores, powers, hypotheses, strict=True)
-            ]
-            hypotheses = [hypotheses[k] for k in sorted(range(len(scores)), key=lambda k: -scores[k])]
-        yield i, [ids[:-1] if ids[-1] == EOS else ids for ids in hypotheses]
+def _exponent(options: SearchOptions) -> float:
+    """What CTranslate2 is to raise a length to before it divides by it."""
+    return 1.0 if options.beam > 1 and options.length_penalty == "average" else _NO_PENALTY
 
 
-def _cores() -> int:
-    """Those that this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _best_first(result: Any, options: SearchOptions) -> list[list[str]]:
+    """The tokens of a sentence's hypotheses, without EOS, by the score that they have among the ids that may come."""
+    several: list[list[str]] = result.hypotheses
+    if options.beam > 1 and options.length_penalty == "gnmt":  # the others are CTranslate2's own
+        scores = [score / options.penalty(len(tokens)) for tokens, score in zip(several, result.scores, strict=True)]
+        several = [several[k] for k in sorted(range(len(several)), key=lambda k: -scores[k])]
+    for tokens in several:
+        if tokens and tokens[-1] == _EOS:
+            tokens.pop()
+    return several
+
+
+def _unscored(tokens: Sequence[str], limit: int) -> Hypothesis:
+    return Hypothesis(
+        ids=tuple(map(_number, tokens)),
+        log_prob=math.nan,
+        score=math.nan,
+        token_log_probs=(),
+        finished=len(tokens) < limit,
+    )

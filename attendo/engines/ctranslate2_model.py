@@ -19,22 +19,20 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attendo.errors import ConfigError
+from attendo.engines.ctranslate2_engine import SOURCE_END
+from attendo.engines.ctranslate2_limits import n_positions, representable
+from attendo.errors import BundleError, ConfigError
+from attendo.models.settings import TransformerConfig
 from attendo.text.tokenizer import BOS, EOS, UNK
-
-if TYPE_CHECKING:  # it imports torch
-    from attendo.models.transformer import TransformerConfig
 
 Array = NDArray[np.float32]
 Variables = dict[str, NDArray[Any] | np.generic]  # generic: a single number
 
-SOURCE_END = "end"
-TABLE_POSITIONS = 4096  # of the tables that stand for positions without a limit
 
 _FORMAT, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
 _TYPES = ("float32", "int8", "int16", "int32")  # the numbers that CTranslate2 gives to types
@@ -43,35 +41,18 @@ _ACTIVATIONS = {"relu": 0, "silu": 2, "swiglu": 2, "gelu": 3}  # and to activati
 _EPSILONS = {"layernorm": 1e-5, "rmsnorm": 1e-6, "scalenorm": 1e-12}
 
 
-def representable(config: "TransformerConfig") -> str | None:
-    """Why CTranslate2 cannot run such a model, in a sentence; None: it can."""
-    if config.positions == "complex":
-        return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
-    if config.scoring == "additive":
-        return "scoring 'additive' is not a dot product, the one scoring that CTranslate2 has"
-    if config.span != "full":
-        return f"with span '{config.span}' self-attention does not see all, and in CTranslate2 it does"
-    if config.heads == "branched":
-        return "heads 'branched' have feed-forward networks inside, which CTranslate2 has not"
-    if config.norm == "batchnorm":
-        return "norm 'batchnorm' is none of the norms that CTranslate2 has"
-    if config.activation == "relu2":
-        return "activation 'relu2' is none of the activations that CTranslate2 has"
-    return None
+def write_model(config: TransformerConfig, weights: Mapping[str, Array], folder: Path) -> None:
+    """Writes the weights, named as in a bundle, into an existing folder that CTranslate2 can load.
 
-
-def n_positions(config: "TransformerConfig") -> int | None:
-    """How many positions the written model has; None is any number. Where attendo has no limit, a table has one."""
-    if config.positions in ("rotary", "shaw", "t5"):
-        return None
-    return config.n_positions if config.positions == "learned" else TABLE_POSITIONS
-
-
-def write_model(config: "TransformerConfig", weights: Mapping[str, Array], folder: Path) -> None:
-    """Writes the weights, named as in a bundle, into an existing folder that CTranslate2 can load."""
+    Weights that are not those of such a model are refused.
+    """
     if reason := representable(config):
         raise ConfigError(f"CTranslate2 cannot run this model: {reason}. Use the torch engine.")
-    _write_variables(folder / "model.bin", _variables(config, _Weights(config, weights)))
+    own = _Weights(config, weights)
+    variables = _variables(config, own)
+    if unknown := weights.keys() - own.met:
+        raise BundleError(f"the bundle has the tensor {min(unknown)}, unlike the model its config describes.")
+    _write_variables(folder / "model.bin", variables)
     about = {
         "unk_token": str(UNK),
         "bos_token": str(BOS),
@@ -91,9 +72,10 @@ def write_model(config: "TransformerConfig", weights: Mapping[str, Array], folde
 class _Weights:
     """A bundle's weights by any of their names: what is shared is stored only under the name that is met first."""
 
-    def __init__(self, config: "TransformerConfig", weights: Mapping[str, Array]) -> None:
+    def __init__(self, config: TransformerConfig, weights: Mapping[str, Array]) -> None:
         self.config = config
         self.weights = weights
+        self.met: set[str] = set()
         n_layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
         self.group = {
             side: {"none": 1, "groups": config.layers_per_group, "all": n}[config.share_layers]
@@ -101,7 +83,45 @@ class _Weights:
         }
 
     def __getitem__(self, name: str) -> Array:
-        return self.weights[self._stored(name)].astype(np.float32)
+        stored = self._stored(name)
+        if stored not in self.weights:
+            raise BundleError(f"the bundle lacks the tensor {stored}, unlike the model its config describes.")
+        array, expected = self.weights[stored], self._shape(stored)
+        if array.shape != expected:
+            raise BundleError(f"the bundle's tensor {stored} has shape {array.shape} instead of {expected}.")
+        self.met.add(stored)
+        return array.astype(np.float32, copy=False)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """Of the tensor that is stored under a name. Matrices are [out, in], and a bias is as long as its matrix."""
+        config, D = self.config, self.config.d_model
+        keys, values = config.key_size, config.value_size
+        n_heads, n_key_heads = config.n_heads, config.n_key_heads or config.n_heads
+        vocab_size = config.source_vocab_size if name.startswith("encoder.") else config.target_vocab_size
+        shapes = {
+            "embedding": (vocab_size, D),
+            "embedding.positions": (config.n_positions, D),  # learned
+            "positions.projection": (D, 2 * D),
+            "attention.query": (n_heads * keys, D),
+            "attention.key": (n_key_heads * keys, D),
+            "attention.value": (n_key_heads * values, D),
+            "value.0": (config.value_rank or 0, D),
+            "value.1": (n_key_heads * values, config.value_rank or 0),
+            "attention.output": (D, n_heads * values),
+            "attention.positions": (config.n_buckets, n_heads),  # t5
+            "feed_forward.inner": (config.d_ff, D),
+            "feed_forward.gate": (config.d_ff, D),
+            "feed_forward.outer": (D, config.d_ff),
+            "output": (vocab_size, D),
+        }
+        owner, _, what = name.rpartition(".")
+        last = ".".join(owner.split(".")[-2:]).replace("cross_attention.", "attention.")
+        last = last if last in shapes else owner.rpartition(".")[2]
+        if last not in shapes:  # a norm
+            return (1,) if what == "gain" else (D,)
+        if what in ("keys", "values"):  # shaw
+            return 2 * config.max_distance + 1, keys if what == "keys" else values
+        return shapes[last] if what == "weight" else shapes[last][:1]
 
     def _stored(self, name: str) -> str:
         config = self.config
@@ -126,7 +146,7 @@ class _Weights:
 # --- the variables -------------------------------------------------------------------------------------------------
 
 
-def _variables(config: "TransformerConfig", weights: _Weights) -> Variables:
+def _variables(config: TransformerConfig, weights: _Weights) -> Variables:
     """Every variable of the model, by CTranslate2's name."""
     found: Variables = {
         "encoder/embeddings_merge": np.int8(0),
@@ -152,7 +172,7 @@ def _variables(config: "TransformerConfig", weights: _Weights) -> Variables:
     return found
 
 
-def _embedding(config: "TransformerConfig", weights: _Weights, side: str) -> Variables:
+def _embedding(config: TransformerConfig, weights: _Weights, side: str) -> Variables:
     """E √D, to which the table of positions is added, unless attention knows them.
 
     Concatenated positions [E √D ; P] Wᵀ + b, with W = [W₁ ; W₂], are the sum of E √D W₁ᵀ and of P W₂ᵀ + b.
@@ -193,7 +213,7 @@ def sinusoids(n_positions: int, d_model: int, *, interleaved: bool) -> Array:
     return table.astype(np.float32)
 
 
-def _layer(config: "TransformerConfig", weights: _Weights, block: str, layer: str) -> Variables:
+def _layer(config: TransformerConfig, weights: _Weights, block: str, layer: str) -> Variables:
     """One block, `encoder.blocks.0.` -> `encoder/layer_0/`."""
     cross = block.startswith("decoder")
     found = _attention(config, weights, f"{block}attention.", f"{layer}self_attention/", cross=False)
@@ -212,7 +232,7 @@ def _layer(config: "TransformerConfig", weights: _Weights, block: str, layer: st
     return found
 
 
-def _norm_places(config: "TransformerConfig", *, cross: bool) -> Iterator[tuple[str, str]]:
+def _norm_places(config: TransformerConfig, *, cross: bool) -> Iterator[tuple[str, str]]:
     """(name in attendo, name in CTranslate2) of each norm of a block."""
     if config.norm_place == "sandwich":
         places = {
@@ -234,7 +254,7 @@ def _norm_places(config: "TransformerConfig", *, cross: bool) -> Iterator[tuple[
         yield "cross_attention_residual.norm", "attention/layer_norm"
 
 
-def _norm(weights: _Weights, own: str, name: str, config: "TransformerConfig") -> Variables:
+def _norm(weights: _Weights, own: str, name: str, config: TransformerConfig) -> Variables:
     """With a bias it is LayerNorm, without RMSNorm: g x / |x| is RMSNorm with the gain g / √D in every feature."""
     if config.norm == "scalenorm":
         gain = weights[f"{own}.gain"] / np.float32(math.sqrt(config.d_model))
@@ -245,7 +265,7 @@ def _norm(weights: _Weights, own: str, name: str, config: "TransformerConfig") -
     return found
 
 
-def _attention(config: "TransformerConfig", weights: _Weights, own: str, name: str, *, cross: bool) -> Variables:
+def _attention(config: TransformerConfig, weights: _Weights, own: str, name: str, *, cross: bool) -> Variables:
     """Queries, keys and values in one matrix, or, in cross-attention, queries in one and the others in another.
 
     CTranslate2's queries, keys and values have heads of one size. Where d_key and d_value differ, the smaller heads are

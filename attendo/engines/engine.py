@@ -1,12 +1,18 @@
 """What executes a model: the one thing a translator asks for."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions
+from attendo.errors import ConfigError
 from attendo.reporting import Reporter
 
-BATCH_TOKENS = 4096  # source positions translated at once
+EngineName = Literal["auto", "torch", "ctranslate2"]
+Precision = Literal["float32", "int8"]
+
+
+class UnableError(ConfigError):
+    """What was asked for is beyond this engine; the torch engine does all that a model can."""
 
 
 class Engine(Protocol):
@@ -25,12 +31,16 @@ class Engine(Protocol):
         prefixes: Sequence[Ids] | None = None,
         parts: Sequence[int] | None = None,
         batch_size: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
+        scores: bool = False,
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any.
 
         parts: a number for each source; equal sources with different numbers draw different samples.
+        batch_size, batch_tokens: sentences and source positions at once; None is what suits the engine.
+        scores: whether log probabilities are wanted. They are the model's own, those that `score` gives; without this
+        they may be NaN, which saves time.
         """
 
     def score(
@@ -39,7 +49,7 @@ class Engine(Protocol):
         targets: Sequence[Ids],
         *,
         batch_size: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
         reporter: Reporter | None = None,
     ) -> list[list[float]]:
         """log p of each target id and its EOS, given the source and what comes before."""

@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from attendo.data.batch import lengths, make_batch, pad
-from attendo.data.batching import sorted_batches
 from attendo.decoding.beam import search
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions
-from attendo.engines.engine import BATCH_TOKENS
+from attendo.engines.batches import sorted_batches
 from attendo.models.transformer import Transformer
 from attendo.nn.cache import DecoderCache
 from attendo.nn.masks import padding_mask
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
+BATCH_TOKENS = 4096  # source positions translated at once
 SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
 
 
@@ -56,7 +56,8 @@ class TorchEngine:
         prefixes: Sequence[Ids] | None = None,
         parts: Sequence[int] | None = None,
         batch_size: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
+        scores: bool = False,  # noqa: ARG002 (the search knows them anyway)
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any.
@@ -69,7 +70,7 @@ class TorchEngine:
         batches = sorted_batches(
             [len(ids) for ids in sources],
             batch_size=None if batch_size is None else max(1, batch_size // draws),
-            batch_tokens=max(1, batch_tokens // draws),
+            batch_tokens=max(1, (batch_tokens or BATCH_TOKENS) // draws),
         )
         with torch.inference_mode():
             for rows in (reporter or Silent()).track(batches, "Translating", len(batches)):
@@ -94,13 +95,13 @@ class TorchEngine:
         targets: Sequence[Ids],
         *,
         batch_size: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
         reporter: Reporter | None = None,
     ) -> list[list[float]]:
         """log p of each target id and its EOS, given the source and what comes before."""
         longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
         found: dict[int, list[float]] = {}
-        batches = sorted_batches(longest, batch_size=batch_size, batch_tokens=batch_tokens)
+        batches = sorted_batches(longest, batch_size=batch_size, batch_tokens=batch_tokens or BATCH_TOKENS)
         with torch.inference_mode():
             for rows in (reporter or Silent()).track(batches, "Scoring", len(batches)):
                 batch = make_batch([sources[i] for i in rows], [targets[i] for i in rows]).to(self.device)
@@ -121,7 +122,7 @@ class TorchEngine:
 
     def _start(self, sources: Sequence[Ids]) -> Caches:
         source_BS, lengths_B = pad(sources, after=EOS).to(self.device), lengths(sources).to(self.device)
-        return tuple(model.encode(source_BS, lengths_B) for model in self.models)
+        return tuple(model.encode(source_BS, lengths_B).contiguous() for model in self.models)
 
     def _step(self, ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:
         """Logits of the next id: those of the one model, or the logarithm of the models' mean probability."""
@@ -134,7 +135,6 @@ class TorchEngine:
         return mean_probability([logits_NV.float().log_softmax(dim=1) for logits_NV in logits]), longer
 
     def _select(self, caches: Caches, rows_M: Tensor) -> Caches:
-        rows_M = rows_M.to(self.device)
         return tuple(cache.select(rows_M) for cache in caches)
 
 

@@ -144,3 +144,11 @@ def test_what_cannot_be_evaluated(trained, files, monkeypatch, arguments, code, 
         result = attendo("evaluate", *given)
     assert (result.code, result.out) == (code, ""), result.err
     assert words in result.err
+
+
+def test_the_precision_is_said(trained):
+    given = ["evaluate", trained.path, trained.source, trained.target, "--beam", 1, "--json"]
+    exact, rounded = (attendo(*given, "--precision", precision).json() for precision in ("float32", "int8"))
+    assert exact["search"] == {"beam": 1}
+    assert rounded["search"] == {"beam": 1, "precision": "int8"}
+    assert rounded["bleu"]["score"] == pytest.approx(exact["bleu"]["score"], abs=3)

@@ -4,7 +4,6 @@ import io
 import itertools
 
 import pytest
-from rich.console import Console
 
 from attendo.cli import terminal
 from attendo.cli.options import reporting
@@ -13,14 +12,23 @@ from attendo.cli.terminal import Terminal
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
+class Screen(io.StringIO):
+    """A standard error that says whether it is a terminal."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self.is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
 def on_screen(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> io.StringIO:
     """Where a new `Terminal` writes to."""
-    screen = io.StringIO()
-
-    def console(**_: object) -> Console:
-        return Console(file=screen, force_terminal=is_terminal, width=80, highlight=False, soft_wrap=True)
-
-    monkeypatch.setattr(terminal, "Console", console)
+    screen = Screen(is_terminal=is_terminal)
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
     return screen
 
 

@@ -117,13 +117,27 @@ def test_a_prefix_for_each_line(trained, tmp_path):
     assert lines[1:3] == ["zwei drei.", ""]
     assert lines[3].startswith("neun zwei")
     fewer = attendo(*given, stdin="one.\n" * 3)
-    assert (fewer.code, fewer.out) == (3, "")
+    assert (fewer.code, fewer.out.count("\n")) == (3, 3)
     assert f"--prefixes {path}: the input ends after line 3, and {path} goes on." in fewer.err
     more = attendo(*given, stdin="one.\n" * 7)
-    assert (more.code, more.out) == (3, "")
+    assert (more.code, more.out.count("\n")) == (3, 4)
     assert f"--prefixes {path}: {path} ends after line 4, and the input goes on." in more.err
     path.write_text("acht\n")
     assert attendo(*given, "--text", "one.").out.startswith("acht")
+
+
+def test_what_came_before_a_prefix_that_cannot_be_used_is_translated(trained, tmp_path):
+    path = tmp_path / "prefixes.de"
+    path.write_text("acht\n\neins zwei drei vier fünf sechs\nneun\n")
+    given = ["translate", trained.path, "--prefixes", path, "--max-length", 5]
+    result = attendo(*given, stdin="one.\n" * 4)
+    assert (result.code, result.out.count("\n")) == (3, 2)
+    assert result.out.startswith("acht")
+    assert (
+        f"--prefixes {path}, line 3: max_length = 5: the prefix 'eins zwei drei vier fünf sechs' alone has"
+        in result.err
+    )
+    assert result.err.count("\n") == 1
 
 
 def test_fewer_translations_than_asked_for_are_reported_once(trained):
@@ -204,9 +218,9 @@ def test_a_terminal_is_told_what_to_do(trained):
         (["BUNDLE", "--prefix", "eins\nzwei"], b"one.\n", 3, "line breaks"),
         (["BUNDLE", "--ensemble", "nowhere"], b"", 4, "there is no folder nowhere"),
         (["BUNDLE", "--text", "one\ntwo"], b"", 2, "line breaks"),
-        (["BUNDLE"], b"one\n\xff\xfe\n", 3, "standard input, line 2: byte 1"),
+        (["BUNDLE"], b"\xff\xfe\n", 3, "standard input, line 1: byte 1"),
         (["BUNDLE"], b"\x1f\x8b\x08\x00", 3, "gzip"),
-        (["BUNDLE"], bytes(range(256)), 3, "looks like a binary file"),
+        (["BUNDLE"], bytes(range(254, -1, -1)), 3, "looks like a binary file"),
         (["BUNDLE", "--device", "cuda", "--text", "one"], b"", 2, "--device cuda: torch finds no such device here"),
     ],
 )
@@ -220,6 +234,42 @@ def test_what_cannot_be_done(trained, tmp_path, monkeypatch, arguments, stdin, c
     assert result.err.startswith("attendo: ")
     assert words in result.err
     assert result.err.count("\n") == 1
+
+
+def test_what_came_before_an_error_of_the_input_is_translated(trained):
+    result = attendo("translate", trained.path, stdin=b"one.\ntwo.\n\xff\xfe\nthree.\n")
+    assert (result.code, result.out) == (3, "eins.\nzwei.\n")
+    assert result.err.startswith("attendo: standard input, line 3: byte 1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--engine", "ctranslate2", "--sample"], "the ctranslate2 engine cannot search so: its samples"),
+        (["--engine", "ctranslate2", "--stopping", "exact"], "it knows 'first' only. Use the torch engine."),
+        (["--engine", "torch", "--precision", "int8"], "--precision = 'int8': the torch engine has float32 only."),
+        (
+            ["--precision", "int8", "--device", "mps"],
+            "--precision = 'int8': the ctranslate2 engine computes on the CPU",
+        ),
+    ],
+)
+def test_engines_that_cannot(trained, arguments, words):
+    result = attendo("translate", trained.path, *arguments, "--text", "one.")
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+
+
+@pytest.mark.parametrize("arguments", [["--engine", "torch"], ["--engine", "ctranslate2"], ["--precision", "int8"]])
+def test_engines_that_can(trained, arguments):
+    result = attendo("translate", trained.path, *arguments, stdin="one two.\nfive green.\n")
+    assert (result.code, result.out, result.err) == (0, "eins zwei.\nfünf grün.\n", "")
+
+
+def test_printed_scores_are_those_of_both_engines(trained):
+    given = ["translate", trained.path, "--text", "five green.", "--json"]
+    fast, reference = (attendo(*given, "--engine", engine).json() for engine in ("ctranslate2", "torch"))
+    assert fast["log_prob"] == pytest.approx(reference["log_prob"], rel=0, abs=1e-4)
 
 
 def test_truncated_weights(trained, tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import random
 import subprocess
 import sys
@@ -18,11 +19,14 @@ from attendo.bundle import weights_of
 from attendo.decoding import beam
 from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines import ctranslate2_model
-from attendo.engines.ctranslate2_engine import CTranslate2Engine, unsupported
-from attendo.engines.ctranslate2_model import representable, sinusoids, write_model
+from attendo.engines.ctranslate2_engine import CTranslate2Engine
+from attendo.engines.ctranslate2_limits import representable, unsupported
+from attendo.engines.ctranslate2_model import sinusoids, write_model
+from attendo.engines.engine import UnableError
 from attendo.engines.torch_engine import TorchEngine
-from attendo.errors import ConfigError, DataError
-from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.errors import BundleError, ConfigError
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build
 from attendo.nn import positions
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
@@ -206,6 +210,24 @@ class TestTheModel:
         ours = sinusoids(301, d_model, interleaved=layout == "interleaved")
         np.testing.assert_allclose(ours, positions.sinusoids(301, d_model, layout=layout).numpy(), rtol=0, atol=1e-7)
 
+    @pytest.mark.parametrize("name", PARTS)
+    def test_it_knows_the_shape_of_every_tensor(self, name):
+        own = arrays(random_model(PARTS[name]))
+        weights = ctranslate2_model._Weights(config_of(PARTS[name]), own)
+        assert {key: weights._shape(key) for key in own} == {key: value.shape for key, value in own.items()}
+
+    @pytest.mark.parametrize("changed", ["output.bias", "encoder.blocks.1.attention.key.weight"])
+    def test_weights_of_another_model_are_refused(self, changed, tmp_path):
+        model = random_model({})
+        own = arrays(model)
+        with pytest.raises(BundleError, match=f"lacks the tensor {changed},"):
+            write_model(model.config, {key: value for key, value in own.items() if key != changed}, tmp_path)
+        with pytest.raises(BundleError, match=f"tensor {changed} has shape"):
+            write_model(model.config, {**own, changed: np.append(own[changed], own[changed], axis=0)}, tmp_path)
+        with pytest.raises(BundleError, match="has the tensor another"):
+            write_model(model.config, {**own, "another": np.zeros(3, np.float32)}, tmp_path)
+        assert not list(tmp_path.iterdir())
+
     def test_shared_weights_are_in_the_file_once(self, tmp_path):
         sizes = []
         for number, sharing in enumerate(("none", "all")):
@@ -256,7 +278,8 @@ def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) ->
         for one, other in zip(some, others, strict=True):
             assert one.log_prob == close(other.log_prob)
             assert one.score == close(other.score)
-            assert one.token_log_probs == close(other.token_log_probs)
+            if one.token_log_probs:
+                assert one.token_log_probs == close(other.token_log_probs)
 
 
 def assert_lost_by_a_tie(
@@ -288,7 +311,7 @@ class TestTheSearch:
         expected = theirs.search(SOURCES, LIMITS, WAYS[name])
         finished = [one.finished for several in expected for one in several]
         assert 10 < sum(finished) < len(finished)
-        found = ours.search(SOURCES, LIMITS, WAYS[name])
+        found = ours.search(SOURCES, LIMITS, WAYS[name], scores=True)
         ids = [tuple([one.ids for one in several] for several in pair) for pair in zip(found, expected, strict=True)]
         same = [i for i, (some, others) in enumerate(ids) if some == others]
         assert len(same) >= len(SOURCES) - 1
@@ -302,7 +325,7 @@ class TestTheSearch:
         ours, theirs = both
         limits = [i % 5 for i in range(len(SOURCES))]
         expected = theirs.search(SOURCES, limits, WAYS[name])
-        found = ours.search(SOURCES, limits, WAYS[name])
+        found = ours.search(SOURCES, limits, WAYS[name], scores=True)
         assert all(len(one.ids) <= limit for several, limit in zip(found, limits, strict=True) for one in several)
         assert [several[0].ids for several in found] == [several[0].ids for several in expected]
         assert [several[0].score for several in found] == close([several[0].score for several in expected])
@@ -312,12 +335,14 @@ class TestTheSearch:
         expected = theirs.search(SOURCES, LIMITS, WAYS["greedy"])
         log_probs = [one for several in expected for one in several[0].token_log_probs]
         assert np.mean(log_probs) < -0.1  # they have some
-        assert_same(ours.search(SOURCES, LIMITS, WAYS["greedy"]), expected)
+        found = ours.search(SOURCES, LIMITS, WAYS["greedy"], scores=True)
+        assert_same(found, expected)
+        assert all(several[0].token_log_probs for several in found)
 
     @pytest.mark.parametrize("name", WAYS)
     def test_forbidden_ids_never_come_and_keep_their_share(self, both_with_share, name):
         ours, theirs = both_with_share
-        found = [several[0] for several in ours.search(SOURCES, LIMITS, WAYS[name])]
+        found = [several[0] for several in ours.search(SOURCES, LIMITS, WAYS[name], scores=True)]
         assert not {PAD, BOS, EOS, UNK} & {id for one in found for id in one.ids}
         scored = theirs.score(SOURCES, [one.ids for one in found])
         for one, row in zip(found, scored, strict=True):
@@ -326,16 +351,78 @@ class TestTheSearch:
             assert one.score == close(sum(row) / WAYS[name].penalty(len(one.ids) + 1))
 
     @pytest.mark.parametrize("name", WAYS)
+    def test_without_scores_it_finds_the_same_and_greedy_computes_none(self, both_with_share, name, monkeypatch):
+        engine, _ = both_with_share
+        expected = engine.search(SOURCES, LIMITS, WAYS[name], scores=True)
+        scored: list[int] = []
+        score = engine.score
+
+        def record(sources, *given, **named):
+            scored.append(len(sources))
+            return score(sources, *given, **named)
+
+        monkeypatch.setattr(engine, "score", record)
+        found = engine.search(SOURCES, LIMITS, WAYS[name])
+        for some, others in zip(found, expected, strict=True):
+            assert {(one.ids, one.finished) for one in some} == {(one.ids, one.finished) for one in others}
+        unknown = [math.isnan(one.log_prob) and math.isnan(one.score) for several in found for one in several]
+        if name == "greedy":
+            assert all(unknown)
+            assert sum(scored) == 0
+        else:
+            assert any(unknown)
+            assert 0 < sum(scored) < 2 * WAYS[name].beam * len(SOURCES)
+
+    @pytest.mark.parametrize("what", ["search", "score"])
+    def test_only_a_few_batches_are_under_way_and_an_end_leaves_no_others(self, both, what, monkeypatch):
+        engine, _ = both
+        started: list[int] = []
+        name = "translate_batch" if what == "search" else "score_batch"
+        real = engine.translator
+
+        class Recorder:
+            def __getattr__(self, attribute: str) -> Any:
+                def start(*given: Any, **named: Any) -> Any:
+                    started.append(1)
+                    return getattr(real, attribute)(*given, **named)
+
+                return start if attribute == name else getattr(real, attribute)
+
+        class Stopped:
+            def say(self, text: str) -> None:
+                pass
+
+            def progress(self, step: int, steps: int, text: str) -> None:
+                pass
+
+            def track(self, items: Any, what: str, total: int | None = None) -> Any:  # noqa: ARG002
+                ahead = 2 * engine.n_workers + 2
+                for number, item in enumerate(items):
+                    assert len(started) == min(number + ahead, len(SOURCES))
+                    yield item
+                    if number == 11:
+                        raise KeyboardInterrupt
+
+        monkeypatch.setattr(engine, "translator", Recorder())
+        with pytest.raises(KeyboardInterrupt):
+            if what == "search":
+                engine.search(SOURCES, LIMITS, WAYS["greedy"], batch_size=1, reporter=Stopped())
+            else:
+                engine.score(SOURCES, SOURCES, batch_size=1, reporter=Stopped())
+        assert len(started) == 11 + 2 * engine.n_workers + 2
+
+    @pytest.mark.parametrize("name", WAYS)
     @pytest.mark.parametrize("batch_size", [1, 2, 7, None])
     def test_results_do_not_depend_on_the_rest_of_the_batch(self, both, name, batch_size):
         engine, _ = both
         alone = [
-            engine.search([ids], [limit], WAYS[name])[0] for ids, limit in zip(SOURCES[:23], LIMITS[:23], strict=True)
+            engine.search([ids], [limit], WAYS[name], scores=True)[0]
+            for ids, limit in zip(SOURCES[:23], LIMITS[:23], strict=True)
         ]
         order = random.Random(batch_size or 0).sample(range(len(SOURCES)), len(SOURCES))
         # The neighbours have other limits, so that a batch has many.
         limits = [LIMITS[i] if i < 23 else LIMITS[i] + 40 * (i % 2) for i in order]
-        together = engine.search([SOURCES[i] for i in order], limits, WAYS[name], batch_size=batch_size)
+        together = engine.search([SOURCES[i] for i in order], limits, WAYS[name], scores=True, batch_size=batch_size)
         by_number = dict(zip(order, together, strict=True))
         assert_same([by_number[i] for i in range(23)], alone)
 
@@ -348,13 +435,13 @@ class TestTheSearch:
         for row, expected in zip(scored, theirs.score(sources, targets), strict=True):
             assert row == close(expected)
         assert ours.score([other], targets[:1])[0][0] != pytest.approx(scored[0][0], rel=0, abs=1e-6)
-        found = ours.search(sources, [400, 400], WAYS["greedy"])
+        found = ours.search(sources, [400, 400], WAYS["greedy"], scores=True)
         assert_same(found, theirs.search(sources, [400, 400], WAYS["greedy"]))
 
     def test_an_empty_source_is_translated_like_any_other(self, both):
         ours, theirs = both
         for options in WAYS.values():
-            assert_same(ours.search([[]], [7], options), theirs.search([[]], [7], options))
+            assert_same(ours.search([[]], [7], options, scores=True), theirs.search([[]], [7], options))
 
     def test_nothing_in_nothing_out(self, both):
         engine, _ = both
@@ -368,13 +455,13 @@ class TestTheSearch:
         ours, theirs = fast(model, tmp_path), reference(model)
         assert ours.longest_target == theirs.longest_target == 12
         for options in WAYS.values():
-            assert_same(ours.search([[5] * 12], [12], options), theirs.search([[5] * 12], [12], options))
-            with pytest.raises(DataError, match="13 positions"):
+            assert_same(ours.search([[5] * 12], [12], options, scores=True), theirs.search([[5] * 12], [12], options))
+            with pytest.raises(UnableError, match="13 positions"):
                 ours.search([[5] * 13], [12], options)
-            with pytest.raises(DataError, match="13 positions"):
+            with pytest.raises(UnableError, match="13 positions"):
                 ours.search([[5]], [13], options)
         for source, target in (([5] * 13, [5]), ([5], [5] * 13)):
-            with pytest.raises(DataError, match="13 positions"):
+            with pytest.raises(UnableError, match="13 positions"):
                 ours.score([source], [target])
 
     def test_int8_is_near(self, tmp_path):
@@ -387,16 +474,16 @@ class TestTheSearch:
     @pytest.mark.parametrize(
         "options",
         [
-            SearchOptions(),
+            SearchOptions(stopping="exact"),
             SearchOptions(sample=True),
-            SearchOptions(beam=4, diversity_groups=2, stopping="first"),
+            SearchOptions(beam=4, diversity_groups=2),
             SearchOptions(beam=1, no_repeat_ngram=3),
         ],
     )
     def test_what_it_cannot_do_is_said(self, both, options):
         engine, _ = both
         assert unsupported(options)
-        with pytest.raises(ConfigError, match="Use the torch engine"):
+        with pytest.raises(UnableError, match="Use the torch engine"):
             engine.search([[5]], [3], options)
 
     def test_prefixes_are_refused_and_all_ways_here_are_not(self, both):

@@ -15,7 +15,8 @@ from attendo.decoding.beam import beam_search, search
 from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import DataError
-from attendo.models.transformer import Transformer, TransformerConfig, build
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import Transformer, build
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 FORBIDDEN = (PAD, BOS, UNK)

@@ -1,0 +1,161 @@
+"""Which engine serves a bundle: the fast one wherever it can, the reference for everything else."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar, get_args
+
+from attendo.bundle import Bundle
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions
+from attendo.engines.ctranslate2_limits import representable, unsupported
+from attendo.engines.engine import Engine, EngineName, Precision
+from attendo.errors import ConfigError
+from attendo.machine import DeviceName, has_cuda, ready
+from attendo.reporting import Reporter
+
+T = TypeVar("T")
+
+
+class AutoEngine:
+    """The fast engine; what is beyond it the reference does, sentence by sentence, which is loaded when first needed.
+
+    Which of the two translates a sentence depends on the options and on the sentence, not on others beside it.
+    `longest_target` is the reference's.
+    """
+
+    def __init__(self, fast: Engine, load_reference: Callable[[], Engine], *, longest_target: int | None) -> None:
+        self.fast = fast
+        self.longest_target = longest_target
+        self._load_reference = load_reference
+        self._loaded: Engine | None = None
+        self._loading = threading.Lock()
+
+    @property
+    def reference(self) -> Engine:
+        with self._loading:  # threads that need it at the same time load it once
+            if self._loaded is None:
+                self._loaded = self._load_reference()
+            return self._loaded
+
+    def search(
+        self,
+        sources: Sequence[Ids],
+        limits: Sequence[int],
+        options: SearchOptions,
+        *,
+        prefixes: Sequence[Ids] | None = None,
+        parts: Sequence[int] | None = None,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        scores: bool = False,
+        reporter: Reporter | None = None,
+    ) -> list[list[Hypothesis]]:
+        def by(engine: Engine, rows: Sequence[int]) -> list[list[Hypothesis]]:
+            return engine.search(
+                [sources[i] for i in rows],
+                [limits[i] for i in rows],
+                options,
+                prefixes=None if prefixes is None or engine is self.fast else [prefixes[i] for i in rows],
+                parts=None if parts is None else [parts[i] for i in rows],
+                batch_size=batch_size,
+                batch_tokens=batch_tokens,
+                scores=scores,
+                reporter=reporter,
+            )
+
+        beyond = unsupported(options) is not None
+        prefixed = [False] * len(sources) if prefixes is None else map(bool, prefixes)
+        lengths = (max(len(source), limit) for source, limit in zip(sources, limits, strict=True))
+        fits = [
+            not (beyond or begun) and self._reaches(length) for begun, length in zip(prefixed, lengths, strict=True)
+        ]
+        return self._divided(fits, by)
+
+    def score(
+        self,
+        sources: Sequence[Ids],
+        targets: Sequence[Ids],
+        *,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        reporter: Reporter | None = None,
+    ) -> list[list[float]]:
+        def by(engine: Engine, rows: Sequence[int]) -> list[list[float]]:
+            return engine.score(
+                [sources[i] for i in rows],
+                [targets[i] for i in rows],
+                batch_size=batch_size,
+                batch_tokens=batch_tokens,
+                reporter=reporter,
+            )
+
+        pairs = zip(sources, targets, strict=True)
+        return self._divided([self._reaches(max(len(source), len(target))) for source, target in pairs], by)
+
+    def _reaches(self, length: int) -> bool:
+        """Whether the fast engine has positions for so many ids."""
+        return self.fast.longest_target is None or length <= self.fast.longest_target
+
+    def _divided(self, fits: Sequence[bool], by: Callable[[Engine, Sequence[int]], list[T]]) -> list[T]:
+        """What the fast engine makes of the sentences that fit, and the reference of the others, in their order."""
+        ours, theirs = ([i for i, one in enumerate(fits) if one is fit] for fit in (True, False))
+        found: dict[int, T] = {}
+        if ours:
+            found.update(zip(ours, by(self.fast, ours), strict=True))
+        if theirs:
+            found.update(zip(theirs, by(self.reference, theirs), strict=True))
+        return [found[i] for i in range(len(fits))]
+
+
+def open_engine(
+    bundles: Sequence[Bundle],
+    *,
+    engine: EngineName = "auto",
+    precision: Precision = "float32",
+    device: DeviceName = "auto",
+    reporter: Reporter | None = None,
+) -> Engine:
+    """The engine for a bundle, or for an ensemble of several.
+
+    auto: the fast one where it can run the model, there is no ensemble, and no CUDA device is to be used; the reference
+    takes over what it cannot do. int8 is the fast engine's alone, so with that nothing else takes over. Where the fast
+    engine or int8 was asked for, device auto is the CPU.
+    """
+    for name, value, kind in (("engine", engine, EngineName), ("precision", precision, Precision)):
+        if value not in get_args(kind):
+            raise ConfigError(f"{name} = {value!r}: must be one of {', '.join(get_args(kind))}.")
+    if engine == "torch" and precision != "float32":
+        raise ConfigError(f"precision = {precision!r}: the torch engine has float32 only. Use engine ctranslate2.")
+
+    def reference() -> Engine:
+        from attendo.engines.torch_engine import TorchEngine
+
+        return TorchEngine([one.model() for one in bundles], ready(device))
+
+    if engine == "torch":
+        return reference()
+    reason = _beyond_ctranslate2(bundles, device)
+    fallback = engine == "auto" and precision == "float32"
+    if fallback and (reason or (device == "auto" and has_cuda())):
+        return reference()
+    if reason:
+        asked = "engine = 'ctranslate2'" if engine == "ctranslate2" else f"precision = {precision!r}"
+        raise ConfigError(f"{asked}: {reason}, or use engine torch, in float32.")
+    from attendo.engines.ctranslate2_folder import open_ctranslate2
+
+    (bundle,) = bundles
+    fast = open_ctranslate2(bundle, precision=precision, reporter=reporter)
+    if not fallback:
+        return fast
+    learned = bundle.config.model.positions == "learned"
+    return AutoEngine(fast, reference, longest_target=fast.longest_target if learned else None)
+
+
+def _beyond_ctranslate2(bundles: Sequence[Bundle], device: DeviceName) -> str | None:
+    """Why the fast engine cannot serve them, and what would help; None: it can."""
+    if len(bundles) > 1:
+        return "an ensemble decides together, and the ctranslate2 engine runs one model. Give one bundle"
+    if reason := representable(bundles[0].config.model):
+        return f"CTranslate2 cannot run this model: {reason}. Give another bundle"
+    if device in ("cuda", "mps"):
+        return f"the ctranslate2 engine computes on the CPU, and the device is {device}. Use --device cpu"
+    return None

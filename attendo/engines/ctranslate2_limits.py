@@ -1,0 +1,45 @@
+"""What CTranslate2 can do, and in a sentence why it cannot do the rest. docs/engines.md has it as tables."""
+
+from attendo.decoding.search import SearchOptions
+from attendo.models.settings import TransformerConfig
+
+TABLE_POSITIONS = 4096  # of the tables that stand for positions without a limit
+
+
+def representable(config: TransformerConfig) -> str | None:
+    """Why CTranslate2 cannot run such a model, in a sentence; None: it can."""
+    if config.positions == "complex":
+        return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
+    if config.scoring == "additive":
+        return "scoring 'additive' is not a dot product, the one scoring that CTranslate2 has"
+    if config.span != "full":
+        return f"with span '{config.span}' self-attention does not see all, and in CTranslate2 it does"
+    if config.heads == "branched":
+        return "heads 'branched' have feed-forward networks inside, which CTranslate2 has not"
+    if config.norm == "batchnorm":
+        return "norm 'batchnorm' is none of the norms that CTranslate2 has"
+    if config.activation == "relu2":
+        return "activation 'relu2' is none of the activations that CTranslate2 has"
+    return None
+
+
+def unsupported(options: SearchOptions, *, prefixes: bool = False) -> str | None:
+    """Why CTranslate2 cannot search so, in a sentence; None: it can."""
+    if options.sample:
+        return "its samples cannot be drawn again for the same sentence in another batch (sample)"
+    if options.diversity_groups > 1:
+        return "it has no groups that avoid each other (diversity_groups)"
+    if options.no_repeat_ngram:
+        return "it gives the probability of what may not be repeated to the rest (no_repeat_ngram)"
+    if prefixes:
+        return "it leaves the log probability of a prefix out of the score (prefixes)"
+    if options.beam > 1 and options.stopping == "exact":
+        return "it cannot go on until nothing better can come (stopping 'exact'); it knows 'first' only"
+    return None
+
+
+def n_positions(config: TransformerConfig) -> int | None:
+    """How many positions the written model has; None is any number. Where attendo has no limit, a table has one."""
+    if config.positions in ("rotary", "shaw", "t5"):
+        return None
+    return config.n_positions if config.positions == "learned" else TABLE_POSITIONS
