@@ -37,11 +37,12 @@ def run(
     environment: Mapping[str, str] | None = None,
     until: Callable[[], bool] | None = None,
     sample: bool = False,
+    stop: bool = False,
     stdin: str = "",
 ) -> Ran:
     """Runs a command in the project's folder, in a session of its own, without inherited thread settings.
 
-    `until` ends the sampling of memory: what comes after it is not the thing measured.
+    `until` ends the sampling of memory: what comes after it is not the thing measured. With `stop` it ends the process.
     """
     variables = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     variables |= {
@@ -50,7 +51,7 @@ def run(
         "TOKENIZERS_PARALLELISM": "true",
         **(environment or {}),
     }
-    load, peak, sampling = os.getloadavg()[0], 0, sample
+    load, peak, watching, stopped = os.getloadavg()[0], 0, sample or stop, False
     # Both channels go to a file: a pipe that nobody reads would stop the process once it is full.
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as typed:
         typed.write(stdin.encode())
@@ -68,13 +69,17 @@ def run(
         try:
             while True:
                 try:
-                    process.wait(timeout=1 / SAMPLES_PER_SECOND if sampling else LONGEST_SECONDS)
+                    process.wait(timeout=1 / SAMPLES_PER_SECOND if watching else LONGEST_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    if not sampling or time.perf_counter() - began > LONGEST_SECONDS:
+                    if not watching or time.perf_counter() - began > LONGEST_SECONDS:
                         raise
-                peak = max(peak, pss_of_session(process.pid))
-                sampling = not (until is not None and until())
+                if sample:
+                    peak = max(peak, pss_of_tree(process.pid))
+                watching = not (until is not None and until())
+                if stop and not watching:
+                    process.terminate()
+                    stopped = True
             seconds = time.perf_counter() - began
         finally:
             if process.poll() is None:
@@ -82,18 +87,20 @@ def run(
                 process.wait()
         said.seek(0)
         output = said.read().decode(errors="replace")
-    if process.returncode:
+    if process.returncode and not stopped:
         end = "\n".join(output.splitlines()[-LAST_LINES:])
         raise Failed(f"{' '.join(str(word) for word in command)}\nended with {process.returncode}:\n{end}")
     return Ran(seconds=seconds, peak_pss=peak, load_before=load, output=output)
 
 
-def pss_of_session(session: int) -> int:
-    """Σ PSS over all processes of a session, in bytes: memory that several share is counted once."""
-    return sum(_pss(folder) for folder in _processes(session))
+def pss_of_tree(root: int) -> int:
+    """Σ PSS over a process and all that came from it, in bytes: memory that several share is counted once."""
+    return sum(_pss(folder) for folder in _processes(root))
 
 
-def _processes(session: int) -> Iterator[Path]:
+def _processes(root: int) -> Iterator[Path]:
+    """Those of the process's session, and of the sessions of those it started."""
+    families: dict[int, tuple[int, int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
@@ -101,8 +108,9 @@ def _processes(session: int) -> Iterator[Path]:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:  # it has ended meanwhile
                 continue
-            if int(fields[3]) == session:
-                yield folder
+            families[int(folder.name)] = int(fields[1]), int(fields[3])
+    sessions = {root, *(session for parent, session in families.values() if parent == root)}
+    yield from (Path("/proc") / str(pid) for pid, (_, session) in families.items() if session in sessions)
 
 
 def _pss(folder: Path) -> int:
