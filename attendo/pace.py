@@ -17,7 +17,7 @@ from attendo.training.settings import TrainingConfig
 from attendo.training.team import Team
 from attendo.training.trial import Trial, try_steps
 
-SHORT = (30, 4.0)  # steps, seconds: where variants are compared, or only the time is to be foretold
+SHORT = (30, 6.0)  # steps, seconds: where variants are compared, or only the time is to be foretold
 LONG = (150, 20.0)  # where minutes have to become steps
 WORTH_SECONDS = 90.0  # a run shorter than this is not worth the time to compare
 

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import statistics
 import time
 from dataclasses import dataclass
 
@@ -18,12 +19,12 @@ from attendo.training.state import generators, restore_generators
 from attendo.training.team import Team
 
 FEWEST_STEPS = 4  # however long they take
-FIRST_STEPS = 3  # that allocate, and are not counted
+FIRST_STEPS = 8  # that allocate and find the others still busy with themselves; not counted, or half of a short trial
 
 
 @dataclass(frozen=True)
 class Trial:
-    """So many tokens, in so many steps, took so long."""
+    """So many tokens, in so many steps, took so long; what other programs held up left out."""
 
     tokens: int
     steps: int
@@ -70,4 +71,5 @@ def try_steps(
         tokens.append(sum(batch.n_tokens for batch in micro))
     restore_generators(before_all)
     first = min(FIRST_STEPS, len(times) // 2)
-    return Trial(sum(tokens[first:]), len(times) - first, sum(times[first:]))
+    usual = statistics.median(taken / count for taken, count in zip(times[first:], tokens[first:], strict=True))
+    return Trial(tokens=sum(tokens[first:]), steps=len(times) - first, seconds=usual * sum(tokens[first:]))
