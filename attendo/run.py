@@ -143,7 +143,9 @@ def _led(team: Team, lead: Callable[[], Bundle]) -> Bundle:
     path: str | None = None
     if not team.leads:
         follow(team)
-        if (path := team.from_leader(path)) is None:
+        path = team.from_leader(path)
+        _part(team)
+        if path is None:
             raise SystemExit(1)  # the leader says why
         return open_bundle(path)
     try:
@@ -154,6 +156,13 @@ def _led(team: Team, lead: Callable[[], Bundle]) -> Bundle:
         with contextlib.suppress(TeamLostError):
             dismiss(team)
             team.from_leader(path)
+            _part(team)
+
+
+def _part(team: Team) -> None:
+    """Waits until all have heard the last word: one that left at once could take it along."""
+    with contextlib.suppress(TeamLostError):
+        team.gather(torch.zeros(1))
 
 
 def _resume(path: Path | str, device: machine.DeviceName, reporter: Reporter, team: Team) -> Bundle:
