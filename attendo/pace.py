@@ -21,9 +21,9 @@ SHORT = (30, 6.0)  # steps, seconds: where variants are compared, or only the ti
 LONG = (150, 20.0)  # where minutes have to become steps
 WORTH_SECONDS = 90.0  # a run shorter than this is not worth the time to compare
 
-# The share of the time that a variant must not exceed for the simpler one to be given up.
-FASTER_SPLIT = 0.97
+# The share of the time that a variant must not exceed for one process of all cores in float32 to be given up.
 FASTER_PRECISION = 0.8  # it also rounds more
+FASTER_SPLIT = 1.1  # even if a little slower in a trial: another program later on holds up processes less than threads
 
 FEWEST_TOKENS = 256  # of a batch for each process: with less it only waits for the others
 
@@ -74,13 +74,14 @@ def find_pace(
     compared: list[tuple[str, float]] = []
     if per_step * steps(per_step) > WORTH_SECONDS:
         for variants, share in ((_precisions, FASTER_PRECISION), (_splits, FASTER_SPLIT)):
-            before = math.inf
+            simplest, before = best, math.inf
             for variant in variants(config, best, device, team):
                 try:
                     trial = measure(variant, SHORT)
                 except (AttendoError, OSError, RuntimeError):  # nobody asked for it, and it does not work here
                     break
-                slower = trial.seconds_per_token > share * least.seconds_per_token
+                allowed = share if best is simplest else 1.0
+                slower = trial.seconds_per_token > allowed * least.seconds_per_token
                 loser, seconds = (variant, trial) if slower else (best, least)
                 compared.append((variant_in_words(loser), seconds.seconds_per_token * tokens_per_step))
                 if not slower:

@@ -79,8 +79,11 @@ def test_the_faster_split_is_taken(find: Find) -> None:
     assert split(find({"1x2": 0.2, "2x1": 0.3}, config()).training) == (1, 2, "off")
 
 
-def test_the_simpler_one_where_there_is_hardly_a_difference(find: Find) -> None:
-    assert split(find({"1x2": 0.2, "2x1": 0.199}, config()).training) == (1, 2, "off")
+def test_processes_where_there_is_hardly_a_difference(find: Find) -> None:
+    assert split(find({"1x2": 0.2, "2x1": 0.21}, config()).training) == (2, 1, "off")
+    assert split(find({"1x2": 0.2, "2x1": 0.23}, config()).training) == (1, 2, "off")
+    among_splits = find({"1x4": 0.2, "4x1": 0.15, "2x2": 0.16}, config(), cores=4)
+    assert split(among_splits.training) == (4, 1, "off")
 
 
 def test_many_cores_are_tried_until_it_gets_slower(find: Find) -> None:

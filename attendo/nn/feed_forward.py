@@ -47,7 +47,7 @@ def squared_relu(x: Tensor) -> Tensor:
 def build_feed_forward(name: ActivationName, *, d_model: int, d_ff: int, dropout: float) -> nn.Module:
     match name:
         case "relu":
-            return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.relu_, dropout=dropout)
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.relu, dropout=dropout)
         case "gelu":
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.gelu, dropout=dropout)
         case "silu":

@@ -1,11 +1,13 @@
 """Batches from any position."""
 
+import itertools
+import threading
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from attendo.data.loader import Position, batches_from
+from attendo.data.loader import Position, ahead, batches_from
 from attendo.data.store import PairStore, StoreWriter, open_store
 
 SEED, BATCH_TOKENS, N_PAIRS = 7, 53, 101
@@ -82,3 +84,37 @@ def test_an_epoch_holds_every_pair_once(store):
 
 def test_another_seed_is_another_order(store):
     assert read(store, Position(), 5) != read(store, Position(), 5, seed=SEED + 1)
+
+
+def test_the_next_batch_is_made_while_one_is_used():
+    made = [threading.Event() for _ in range(5)]
+
+    def items():
+        for number, event in enumerate(made):
+            event.set()
+            yield number
+
+    batches = ahead(items())
+    for number in range(3):
+        assert next(batches) == number
+        assert made[number + 1].wait(timeout=10)  # without being asked for
+        assert not made[number + 2].wait(timeout=0.01)  # no further ahead than that
+
+
+def test_what_goes_wrong_in_a_batch_is_said_when_that_batch_is_asked_for():
+    def items():
+        yield from range(2)
+        raise OSError("the disk is gone")
+
+    batches = ahead(items())
+    assert [next(batches), next(batches)] == [0, 1]
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(batches)
+
+
+def test_the_thread_ends_with_the_batches():
+    batches = ahead(itertools.count())
+    next(batches)
+    before = threading.active_count()
+    batches.close()
+    assert threading.active_count() == before - 1
