@@ -38,12 +38,18 @@ class _ByteDropout(torch.autograd.Function):
         keep = random_bytes(x).ge_(threshold)
         ctx.save_for_backward(keep)
         ctx.scale = 256 / (256 - threshold)  # type: ignore[attr-defined]
-        return (x * keep).mul_(ctx.scale)  # type: ignore[attr-defined]
+        return _dropped(x, keep, ctx.scale)  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
         (keep,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return (gradient * keep).mul_(ctx.scale), None  # type: ignore[attr-defined]
+        return _dropped(gradient, keep, ctx.scale), None  # type: ignore[attr-defined]
+
+
+def _dropped(x: Tensor, keep: Tensor, scale: float) -> Tensor:
+    """x * keep * scale. The bytes become floats when they are scaled, which they would have to for x as well."""
+    wide = torch.promote_types(x.dtype, torch.float32)  # a bfloat16 has too few digits for the scale
+    return (keep * torch.full((), scale, dtype=wide, device=x.device)).mul_(x).to(x.dtype)
 
 
 def random_bytes(like: Tensor) -> Tensor:
