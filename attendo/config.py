@@ -14,6 +14,7 @@ Whatever breaks a rule is a `ConfigError` that names the key, the value and the 
 import dataclasses
 import difflib
 import math
+import operator
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -50,10 +51,10 @@ class Settings:
             value = _checked(getattr(self, key), hint, key)
             object.__setattr__(self, key, value)
         for key, words in self.conflicts():
-            raise ConfigError(_complaint(key, getattr(self, key), words))
+            raise ConfigError(_complaint(key, operator.attrgetter(key)(self), words))
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
-        """(key, rule in words) for each combination of values that cannot go together."""
+        """(key, or the path to it, and the rule in words) for each combination of values that cannot go together."""
         return ()
 
 

@@ -161,7 +161,7 @@ def _measure(
             working.from_leader(Task(config=config, store=prepared.folder, weights=weights, device=name, trial=trial))
         return try_steps(
             model,
-            prepared.store,
+            prepared.pairs,
             training,
             seed=config.seed,
             device=device,

@@ -100,13 +100,7 @@ def bound(
         bounds.append(training.steps)
     else:
         if training.epochs is not None:
-            plan = epoch_plan(
-                prepared.store.source.lengths(),
-                prepared.store.target.lengths(),
-                batch_tokens=training.batch_tokens,
-                seed=seed,
-                epoch=0,
-            )
+            plan = epoch_plan(*prepared.pairs.lengths(0), batch_tokens=training.batch_tokens, seed=seed, epoch=0)
             bounds.append(math.ceil(training.epochs * len(plan) / training.accumulate))
         if training.minutes is not None:
             bounds.append(int(training.minutes * 60 * (1 - VALIDATION_SHARE) / seconds))

@@ -74,6 +74,12 @@ class RunConfig(Settings):
     seed: Annotated[int, SEED] = 1
     adapt_from: str | None = None  # the bundle whose weights and tokenizer the run starts from
 
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        if self.training.bpe_dropout and self.tokenizer.kind != "bpe":
+            yield "training.bpe_dropout", f"leaves out merges, and a tokenizer of kind {self.tokenizer.kind} has none"
+        if self.training.bpe_dropout and self.model.positions == "learned":
+            yield "training.bpe_dropout", "makes texts longer, for which learned positions have no vectors"
+
 
 def choose(recipe: RecipeName, *, pairs: int, adapt: TransformerConfig | None = None) -> dict[str, Any]:
     """Model and training settings as plain values, for a corpus of so many pairs.

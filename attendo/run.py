@@ -99,6 +99,7 @@ def _train(
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     prepared = _prepare(data, tokenizer, start, path.parent / ".cache", reporter)
     config = resolve(settings, preset, data, prepared, start)
+    prepared = prepared.resampled(config.training.bpe_dropout, config.seed)
 
     torch.manual_seed(config.seed)
     model = build(config.model).to(chosen_device)
@@ -188,6 +189,7 @@ def _resume(path: Path | str, device: machine.DeviceName, reporter: Reporter, te
             f"{config.data.source} and the validation set are not what {path} was trained on: the fingerprint is "
             "different. Put the old files back, or start a new run."
         )
+    prepared = prepared.resampled(config.training.bpe_dropout, config.seed)
     torch.manual_seed(config.seed)
     model = build(config.model).to(chosen_device)
     config = replace(config, training=settled(config, chosen_device, team))
@@ -269,7 +271,7 @@ class _Run:
                         self.model,
                         optimizer,
                         self.config,
-                        self.prepared.store,
+                        self.prepared.pairs,
                         team,
                         progress=progress,
                         device=self.device,

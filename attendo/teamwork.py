@@ -14,8 +14,8 @@ from torch import Tensor
 
 from attendo import machine
 from attendo.bundle import load_weights
-from attendo.data.loader import batches_from
-from attendo.data.store import PairStore, open_store
+from attendo.data.loader import Pairs, batches_from
+from attendo.data.prepare import open_prepared
 from attendo.errors import AttendoError, DataError, TrainingError
 from attendo.models.transformer import Transformer, build
 from attendo.recipe import RunConfig
@@ -68,7 +68,7 @@ def train_together(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
     config: RunConfig,
-    store: PairStore,
+    pairs: Pairs,
     team: Team,
     *,
     progress: Progress,
@@ -87,7 +87,7 @@ def train_together(
         build_loss(training),
         optimizer,
         build_schedule(training, d_model=config.model.d_model, steps=training.steps),
-        batches_from(store, progress.position, batch_tokens=training.batch_tokens, seed=config.seed),
+        batches_from(pairs, progress.position, batch_tokens=training.batch_tokens, seed=config.seed),
         config=training,
         steps=training.steps,
         progress=progress,
@@ -118,20 +118,20 @@ def follow(team: Team) -> None:
 
 def _obey(task: Task, team: Team) -> None:
     device, config = machine.ready(task.device), task.config
-    found = open_store(task.store)
-    if found is None:
+    prepared = open_prepared(task.store)
+    if prepared is None:
         raise DataError(
             f"{task.store} is missing or damaged: every process of a team needs the folder of the tokenised corpus, on "
             "several machines a shared one."
         )
-    store, _ = found
+    pairs = prepared.resampled(config.training.bpe_dropout, config.seed).pairs
     torch.manual_seed((config.seed + SEED_STRIDE * team.rank) % 2**63)
     model = build(config.model).to(device)
     load_weights(model, task.weights, where="the leader")
     if task.trial is not None:
         steps, seconds = task.trial
         training, seed = config.training, config.seed
-        try_steps(model, store, training, seed=seed, device=device, team=team, steps=steps, seconds=seconds)
+        try_steps(model, pairs, training, seed=seed, device=device, team=team, steps=steps, seconds=seconds)
         return
     optimizer, progress = build_optimizer(model, config.training), task.progress
     if task.state is not None:
@@ -148,7 +148,7 @@ def _obey(task: Task, team: Team) -> None:
         model,
         optimizer,
         config,
-        store,
+        pairs,
         team,
         progress=progress,
         device=device,

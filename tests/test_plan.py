@@ -31,6 +31,18 @@ def test_a_setting_of_a_part_that_is_not_chosen(key: str, value: int) -> None:
         check_settings({"model": {key: value}}, "tiny", None)
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"tokenizer": {"kind": "characters"}}, "kind characters has none"),
+        ({"model": {"positions": "learned"}}, "longer"),
+    ],
+)
+def test_bpe_dropout_where_it_cannot_be(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^training\.bpe_dropout = 0\.1: .*{reason}"):
+        check_settings(settings | {"training": {"bpe_dropout": 0.1}}, "tiny", None)
+
+
 def test_the_layout_of_sinusoids_that_are_not_there() -> None:
     with pytest.raises(ConfigError, match=r"sinusoid_layout = 'halves': has no effect, since positions is 'rotary'"):
         check_settings({"model": {"sinusoid_layout": "halves", "positions": "rotary"}}, "tiny", None)

@@ -3,11 +3,10 @@
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from attendo.data.batch import Batch
-from attendo.data.batching import epoch_plan
-from attendo.data.store import PairStore
+from attendo.data.batching import Indices, Lengths, epoch_plan
 
 T = TypeVar("T")
 
@@ -20,27 +19,36 @@ class Position:
     batch: int = 0
 
 
+class Pairs(Protocol):
+    """What batches are made of: a store as it is, or cut into other pieces in each epoch."""
+
+    def lengths(self, epoch: int) -> tuple[Lengths, Lengths]:
+        """Of all sources and of all targets."""
+        ...
+
+    def batch(self, indices: Indices, epoch: int) -> Batch: ...
+
+
 def batches_from(
-    store: PairStore, position: Position, *, batch_tokens: int, seed: int
+    pairs: Pairs, position: Position, *, batch_tokens: int, seed: int
 ) -> Iterator[tuple[Batch, Position, float]]:
     """Yields (batch, the position after it, the epoch as a fraction), epoch after epoch.
 
     While one is used, the next is made.
     """
-    return ahead(_batches(store, position, batch_tokens=batch_tokens, seed=seed))
+    return ahead(_batches(pairs, position, batch_tokens=batch_tokens, seed=seed))
 
 
 def _batches(
-    store: PairStore, position: Position, *, batch_tokens: int, seed: int
+    pairs: Pairs, position: Position, *, batch_tokens: int, seed: int
 ) -> Iterator[tuple[Batch, Position, float]]:
-    source_lengths, target_lengths = store.source.lengths(), store.target.lengths()
     epoch, first = position.epoch, position.batch
     while True:
-        plan = epoch_plan(source_lengths, target_lengths, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
+        plan = epoch_plan(*pairs.lengths(epoch), batch_tokens=batch_tokens, seed=seed, epoch=epoch)
         for i in range(first, len(plan)):
             done = i + 1 == len(plan)
             after = Position(epoch + 1, 0) if done else Position(epoch, i + 1)
-            yield store.batch(plan[i]), after, epoch + (i + 1) / len(plan)
+            yield pairs.batch(plan[i], epoch), after, epoch + (i + 1) / len(plan)
         epoch, first = epoch + 1, 0
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from attendo.data.loader import Pairs
+from attendo.data.resampling import ResampledPairs
 from attendo.data.store import PairStore, StoreWriter, open_store
 from attendo.errors import DataError
 from attendo.reporting import Reporter
@@ -34,6 +36,19 @@ class Prepared:
     valid: list[Pair]
     tokenizers: TokenizerPair
     facts: dict[str, Any]
+    resample: ResampledPairs | None = None
+
+    @property
+    def pairs(self) -> Pairs:
+        """What to train on."""
+        return self.resample or self.store
+
+    def resampled(self, rate: float, seed: int) -> "Prepared":
+        """The same, cut into other pieces in each epoch, by BPE-dropout at that rate."""
+        if rate == 0:
+            return self
+        source, target = self.tokenizers.source, self.tokenizers.target
+        return replace(self, resample=ResampledPairs(self.store, source, target, rate=rate, seed=seed))
 
 
 @dataclass(frozen=True)

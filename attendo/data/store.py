@@ -47,12 +47,16 @@ class Side:
 
     def end_to_end(self, indices: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of these sequences one after the other, and how many each has; nothing else is read."""
-        ends = self.ends[indices]
-        starts = np.where(indices > 0, self.ends[indices - 1], 0)
-        counts = ends - starts
-        before = np.cumsum(counts) - counts  # ids of the sequences before each
-        places = np.repeat(starts - before, counts) + np.arange(counts.sum())
+        places, counts = places_of(self.ends, indices)
         return self.ids[places], counts
+
+
+def places_of(ends: NDArray[np.int64], indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where these of many sequences stand that lie end to end: every place, and how many each sequence has."""
+    starts = np.where(indices > 0, ends[indices - 1], 0)
+    counts = ends[indices] - starts
+    before = np.cumsum(counts) - counts  # places of the sequences before each
+    return np.repeat(starts - before, counts) + np.arange(counts.sum()), counts
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,10 @@ class PairStore:
     def __len__(self) -> int:
         return len(self.source)
 
-    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
+    def lengths(self, epoch: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int32]]:  # noqa: ARG002 (always the same)
+        return self.source.lengths(), self.target.lengths()
+
+    def batch(self, indices: Sequence[int] | NDArray[np.int64], epoch: int = 0) -> Batch:  # noqa: ARG002
         chosen = np.asarray(indices, dtype=np.int64)
         return batch_of(self.source.end_to_end(chosen), self.target.end_to_end(chosen))
 

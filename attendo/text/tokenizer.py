@@ -71,11 +71,7 @@ class Tokenizer:
     - U+2581 "▁" comes back as a space;
     - with WordPiece, characters outside the vocabulary are lost.
 
-    BPE-dropout (Provilkov et al. 2020), decided and not built yet: the library's dropout has no seed, so attendo will
-    resample by its own merge loop over `pieces` and `merges()`. Its random numbers come from a counter-based
-    generator, numpy's Philox with the key (seed of the run, epoch) and a counter that starts at the pair's index, so
-    the segmentation of pair i in epoch e is a pure function of (seed, e, i): no state of a generator has to be saved,
-    and resuming stays exact. Each occurrence of a word is drawn anew.
+    For BPE-dropout, which the library has without a seed, see `bpe_dropout.Merger`.
     """
 
     kind: Kind

@@ -24,6 +24,7 @@ class TrainingConfig(Settings):
     batch_tokens: Annotated[int, POSITIVE] = 4096  # positions of the longer side in one micro-batch
     accumulate: Annotated[int, POSITIVE] = 1  # micro-batches in one step
     label_smoothing: Annotated[float, PROBABILITY] = 0.1
+    bpe_dropout: Annotated[float, PROBABILITY] = 0.0  # merges left out, anew in each epoch; 0: none
 
     optimizer: OptimizerName = "adam"
     beta1: Annotated[float, PROBABILITY] = 0.9

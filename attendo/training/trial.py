@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from attendo.data.loader import Position, batches_from
-from attendo.data.store import PairStore
+from attendo.data.loader import Pairs, Position, batches_from
 from attendo.models.transformer import Transformer
 from attendo.training.loop import take_step
 from attendo.training.loss import build_loss
@@ -41,7 +40,7 @@ class Trial:
 
 def try_steps(
     model: Transformer,
-    store: PairStore,
+    pairs: Pairs,
     config: TrainingConfig,
     *,
     seed: int,
@@ -57,7 +56,7 @@ def try_steps(
     before_all = generators()
     trial = copy.deepcopy(model).train()
     optimizer, loss = build_optimizer(trial, config), build_loss(config)
-    batches = batches_from(store, Position(), batch_tokens=config.batch_tokens, seed=seed)
+    batches = batches_from(pairs, Position(), batch_tokens=config.batch_tokens, seed=seed)
     times: list[float] = []
     tokens: list[int] = []
     team.gather(torch.zeros(1))  # all are ready
