@@ -60,6 +60,10 @@ class Batch:
             target_lengths_B=targets_B,
         )
 
+    def repeated(self, times: int) -> "Batch":
+        """All pairs, and all of them again."""
+        return Batch(**{name: ids.repeat(times, *[1] * (ids.ndim - 1)) for name, ids in vars(self).items()})
+
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
             return self

@@ -1,6 +1,6 @@
 """Cross-entropy with label smoothing, and the loss of a batch.
 
-Suffixes: N real target positions, R those of them in one block, D d_model, V vocabulary.
+Suffixes: N real target positions, P how often each is seen, R rows of one block, D d_model, V vocabulary.
 """
 
 from collections.abc import Callable
@@ -62,54 +62,98 @@ def projected_cross_entropy(
     hidden to that of E, and Σ_n G_n to that of b. All this happens while the logits are there, in the forward pass:
     neither they nor G need be kept, and the backward pass only multiplies by the number that comes from above.
     """
-    inputs = (hidden_ND, weight_VD, bias_V)
+    return _projected(hidden_ND[None], weight_VD, bias_V, target_N, smoothing, 0.0, rows)
+
+
+def projected_r_drop(
+    hidden_2ND: Tensor,
+    weight_VD: Tensor,
+    bias_V: Tensor,
+    target_N: Tensor,
+    smoothing: float,
+    agreement: float,
+    *,
+    rows: int = ROWS_AT_ONCE,
+) -> Tensor:
+    """R-Drop (Liang et al. 2021): the model sees each batch twice, and dropout must not change what it says.
+
+    With c the cost of `projected_cross_entropy` and p₁, p₂ the probabilities of both times, a position costs
+
+        (c₁ + c₂) / 2 + α/4 (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)),
+
+    which is half of the paper's, so that it is the ordinary cost where p₁ = p₂. `agreement` is α.
+    """
+    return _projected(hidden_2ND, weight_VD, bias_V, target_N, smoothing, agreement, rows)
+
+
+def _projected(
+    hidden_PND: Tensor,
+    weight_VD: Tensor,
+    bias_V: Tensor,
+    target_N: Tensor,
+    smoothing: float,
+    agreement: float,
+    rows: int,
+) -> Tensor:
+    inputs = (hidden_PND, weight_VD, bias_V)
     # Inside of `forward` torch does not tell any more whether gradients are on.
     training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
-    return _ProjectedCrossEntropy.apply(*inputs, target_N, smoothing, rows, training)
+    return _ProjectedCrossEntropy.apply(*inputs, target_N, smoothing, agreement, rows, training)
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: FunctionCtx,
-        hidden_ND: Tensor,
+        hidden_PND: Tensor,
         weight_VD: Tensor,
         bias_V: Tensor,
         target_N: Tensor,
         smoothing: float,
+        agreement: float,
         rows: int,
         training: bool,
     ) -> Tensor:
         # Matrices are multiplied in the precision that autocast asks for; softmax and sums are float32 at least.
-        device = hidden_ND.device.type
-        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ND.dtype
+        device = hidden_PND.device.type
+        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_PND.dtype
         high = torch.promote_types(low, torch.float32)
-        low_ND, low_VD, low_V = hidden_ND.to(low), weight_VD.to(low), bias_V.to(low)
-        N, V = len(hidden_ND), len(weight_VD)
+        low_PND, low_VD, low_V = hidden_PND.to(low), weight_VD.to(low), bias_V.to(low)
+        (P, N, D), V = hidden_PND.shape, len(weight_VD)
+        rows = max(1, rows // P)
 
-        loss_N = hidden_ND.new_empty(N, dtype=high)
-        logits_RV = aligned_rows(min(rows, N), V, low_ND)
+        loss_N = hidden_PND.new_empty(N, dtype=high)
+        logits_RV = aligned_rows(P * min(rows, N), V, low_PND)
         if training:
-            hidden_gradient_ND = torch.empty_like(low_ND)
+            hidden_gradient_PND = torch.empty_like(low_PND)
             weight_gradient_VD = torch.zeros_like(weight_VD, dtype=high)
             bias_gradient_V = torch.zeros_like(bias_V, dtype=high)
 
         for start in range(0, N, rows):
             block = slice(start, start + rows)
-            x_RD, target_R1 = low_ND[block], target_N[block, None]
+            x_RD = low_PND[:, block].reshape(-1, D)  # the block of each time, one after the other
+            target_R1 = target_N[block].repeat(P)[:, None]
             z_RV = torch.addmm(low_V, x_RD, low_VD.t(), out=logits_RV[: len(x_RD)]).to(high)
+            difference_RV = z_RV[: len(z_RV) // 2] - z_RV[len(z_RV) // 2 :] if P == 2 else None
             chosen_R1, mean_R1 = z_RV.gather(-1, target_R1), z_RV.mean(-1, keepdim=True)
             max_R1 = z_RV.amax(-1, keepdim=True)
             # One pass through the memory, over the logits themselves where torch's softmax goes row by row.
             p_RV = torch.softmax(z_RV, -1, out=z_RV if device == "cpu" else None)
             lse_R1 = max_R1 - p_RV.amax(-1, keepdim=True).log()  # the largest p is 1 / V at least: never log 0
-            loss_N[block] = (lse_R1 - (1 - smoothing) * chosen_R1 - smoothing * mean_R1)[:, 0]
+            loss_R1 = lse_R1 - (1 - smoothing) * chosen_R1 - smoothing * mean_R1
+            loss_N[block] = loss_R1.view(P, -1).mean(0)
+            more_RV = None
+            if difference_RV is not None:
+                disagreement_R, more_RV = _disagreement(p_RV, lse_R1, difference_RV, training=training)
+                loss_N[block] += agreement / 4 * disagreement_R
             if training:
                 p_RV -= smoothing / V
                 p_RV.scatter_add_(-1, target_R1, torch.full_like(lse_R1, smoothing - 1))
+                if more_RV is not None:
+                    p_RV.div_(2).add_(more_RV, alpha=agreement / 4)
                 bias_gradient_V += p_RV.sum(0)
                 gradient_RV = p_RV.to(low)
-                torch.mm(gradient_RV, low_VD, out=hidden_gradient_ND[block])
+                hidden_gradient_PND[:, block] = torch.mm(gradient_RV, low_VD).view(P, -1, D)
                 if low == high:
                     weight_gradient_VD.addmm_(gradient_RV.t(), x_RD)
                 else:
@@ -117,7 +161,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
         if training:
             ctx.save_for_backward(
-                hidden_gradient_ND.to(hidden_ND.dtype),
+                hidden_gradient_PND.to(hidden_PND.dtype),
                 weight_gradient_VD.to(weight_VD.dtype),
                 bias_gradient_V.to(bias_V.dtype),
             )
@@ -127,21 +171,51 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         saved: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
-        return *(tensor * gradient.to(tensor.dtype) for tensor in saved), None, None, None, None
+        return *(tensor * gradient.to(tensor.dtype) for tensor in saved), None, None, None, None, None
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
-    """The summed loss of a batch's real target positions; padding never reaches the output projection."""
+def _disagreement(
+    p_RV: Tensor, lse_R1: Tensor, difference_RV: Tensor, *, training: bool
+) -> tuple[Tensor, Tensor | None]:
+    """KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁) and its gradient; the upper half of p is p₁, and the difference is that of the logits.
+
+    With d = log p₁ - log p₂ it is Σ (p₁ - p₂) d; with respect to the logits of p₁ its gradient is
+    p₁ (d - KL(p₁ ‖ p₂)) + p₁ - p₂, and so the other way round.
+    """
+    (first_RV, second_RV), (first_R1, second_R1) = p_RV.chunk(2), lse_R1.chunk(2)
+    d_RV = difference_RV.sub_(first_R1 - second_R1)
+    one_R1 = (first_RV * d_RV).sum(-1, keepdim=True)
+    other_R1 = -(second_RV * d_RV).sum(-1, keepdim=True)
+    gradient_RV = None
+    if training:
+        apart_RV = first_RV - second_RV
+        of_first_RV = (d_RV - one_R1).mul_(first_RV).add_(apart_RV)
+        of_second_RV = d_RV.add_(other_R1).mul_(second_RV).add_(apart_RV).neg_()
+        gradient_RV = torch.cat([of_first_RV, of_second_RV])
+    return (one_R1 + other_R1)[:, 0], gradient_RV
+
+
+def batch_loss(model: Transformer, batch: Batch, smoothing: float, agreement: float = 0.0) -> Tensor:
+    """The summed loss of a batch's real target positions; padding never reaches the output projection.
+
+    With an `agreement` above 0 it is that of R-Drop.
+    """
+    if agreement:
+        batch = batch.repeated(2)
     hidden_BTD = model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT, batch.target_lengths_B)
     real_BT = padding_mask(batch.target_lengths_B, batch.target_out_BT.shape[1])[:, 0, 0]
-    target_N = batch.target_out_BT[real_BT]
-    return projected_cross_entropy(hidden_BTD[real_BT], model.output.weight, model.output.bias, target_N, smoothing)
+    hidden_ND, target_N = hidden_BTD[real_BT], batch.target_out_BT[real_BT]
+    weight_VD, bias_V = model.output.weight, model.output.bias
+    if not agreement:
+        return projected_cross_entropy(hidden_ND, weight_VD, bias_V, target_N, smoothing)
+    hidden_2ND, target_2N = hidden_ND.unflatten(0, (2, -1)), target_N.unflatten(0, (2, -1))
+    return projected_r_drop(hidden_2ND, weight_VD, bias_V, target_2N[0], smoothing, agreement)
 
 
 def build_loss(config: TrainingConfig) -> Callable[[Transformer, Batch], Tensor]:
     """What the training loop makes smaller: loss(model, batch), a sum over the batch's target tokens."""
 
     def loss(model: Transformer, batch: Batch) -> Tensor:
-        return batch_loss(model, batch, config.label_smoothing)
+        return batch_loss(model, batch, config.label_smoothing, config.r_drop)
 
     return torch.compile(loss, dynamic=True) if config.compile else loss

@@ -19,6 +19,9 @@ def build_schedule(config: TrainingConfig, *, d_model: int, steps: int) -> Sched
             return lambda step: linear(step, peak=peak, warmup=warmup, steps=steps)
         case "cosine":
             return lambda step: cosine(step, peak=peak, warmup=warmup, steps=steps)
+        case "stable":
+            decay = config.decay_share
+            return lambda step: stable(step, peak=peak, warmup=warmup, steps=steps, decay=decay)
         case "constant":
             return lambda step: peak * warm(step, warmup)
 
@@ -46,6 +49,14 @@ def linear(step: int, *, peak: float, warmup: int, steps: int) -> float:
 def cosine(step: int, *, peak: float, warmup: int, steps: int) -> float:
     """Linearly up to the peak, then down along half a cosine."""
     return peak * min(warm(step, warmup), 0.5 * (1 - math.cos(math.pi * _left(step, warmup, steps))))
+
+
+def stable(step: int, *, peak: float, warmup: int, steps: int, decay: float) -> float:
+    """Linearly up to the peak, there until the last share `decay` of the steps, then linearly down to zero.
+
+    Warm-up, stable, decay (Hu et al. 2024). The end of the stable part is a good place to go on from with more steps.
+    """
+    return peak * min(warm(step, warmup), _left(step, steps - math.ceil(decay * steps), steps))
 
 
 def _left(step: int, warmup: int, steps: int) -> float:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, PROBABILITY, Settings
 
-ScheduleName = Literal["paper", "inverse-sqrt", "linear", "cosine", "constant"]
+ScheduleName = Literal["paper", "inverse-sqrt", "linear", "cosine", "stable", "constant"]
 OptimizerName = Literal["adam", "adamw"]
 
 BOUNDS = ("steps", "epochs", "minutes")  # the settings that say how long
@@ -24,6 +24,7 @@ class TrainingConfig(Settings):
     batch_tokens: Annotated[int, POSITIVE] = 4096  # positions of the longer side in one micro-batch
     accumulate: Annotated[int, POSITIVE] = 1  # micro-batches in one step
     label_smoothing: Annotated[float, PROBABILITY] = 0.1
+    r_drop: Annotated[float, NOT_NEGATIVE] = 0.0  # the weight of R-Drop's agreement, α; 0: batches are seen once
     bpe_dropout: Annotated[float, PROBABILITY] = 0.0  # merges left out, anew in each epoch; 0: none
 
     optimizer: OptimizerName = "adam"
@@ -36,6 +37,7 @@ class TrainingConfig(Settings):
     schedule: ScheduleName = "paper"
     learning_rate: Annotated[float, ABOVE_ZERO] = 1.0  # the peak; with schedule 'paper' a factor
     warmup_steps: Annotated[int, NOT_NEGATIVE] = 4000
+    decay_share: Annotated[float, PROBABILITY] = 0.2  # of all steps; schedule 'stable' goes down in them
 
     validate_every: Annotated[int, POSITIVE] = 1000  # steps
     validation_beam: Annotated[int, POSITIVE] = 1

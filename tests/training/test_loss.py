@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import pytest
@@ -9,7 +10,13 @@ from attendo.data.batch import Batch, make_batch
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import Transformer, build
 from attendo.nn.masks import padding_mask
-from attendo.training.loss import batch_loss, build_loss, label_smoothed_cross_entropy, projected_cross_entropy
+from attendo.training.loss import (
+    batch_loss,
+    build_loss,
+    label_smoothed_cross_entropy,
+    projected_cross_entropy,
+    projected_r_drop,
+)
 from attendo.training.settings import TrainingConfig
 
 N, D, V = 11, 5, 17
@@ -209,6 +216,76 @@ def test_mixed_precision_is_that_of_the_logits_as_a_whole() -> None:
     assert max(map(relative_error, found, expected)) < 1e-2
 
 
+# --- R-Drop -----------------------------------------------------------------------------------------------------------
+
+
+def two_hidden(n: int, dtype: torch.dtype = torch.float64) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+    """hidden [2, n, D], E [V, D] and b [V], and targets [n]."""
+    (hidden_ND, weight_VD, bias_V), target_N = hidden_and_projection(2 * n, dtype)
+    return (hidden_ND.detach().unflatten(0, (2, n)).requires_grad_(), weight_VD, bias_V), target_N[:n]
+
+
+def written_out(tensors: tuple[Tensor, Tensor, Tensor], target_N: Tensor, smoothing: float, agreement: float) -> Tensor:
+    """The paper's equations with torch's own parts, divided by two."""
+    hidden_2ND, weight_VD, bias_V = tensors
+    first_NV, second_NV = functional.linear(hidden_2ND, weight_VD, bias_V)
+    costs = [
+        functional.cross_entropy(logits_NV, target_N, label_smoothing=smoothing, reduction="sum")
+        for logits_NV in (first_NV, second_NV)
+    ]
+    p, q = first_NV.log_softmax(-1), second_NV.log_softmax(-1)
+    apart = [functional.kl_div(ours, theirs, reduction="sum", log_target=True) for ours, theirs in ((p, q), (q, p))]
+    return (sum(costs) + agreement * sum(apart) / 2) / 2  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows", [2, 5, 8, 200])
+def test_r_drop_equals_the_papers_equation(rows: int, smoothing: float, dtype: torch.dtype, tolerance: float) -> None:
+    tensors, target_N = two_hidden(N, dtype)
+    ours = projected_r_drop(*tensors, target_N, smoothing, 5.0, rows=rows)
+    theirs = written_out(tensors, target_N, smoothing, 5.0)
+    assert ours.item() == pytest.approx(theirs.item(), rel=tolerance)
+    found, expected = (torch.autograd.grad(0.3 * loss, tensors) for loss in (ours, theirs))
+    assert max(map(relative_error, found, expected)) < tolerance
+
+
+def test_r_drop_of_equal_predictions_is_the_ordinary_loss() -> None:
+    (hidden_ND, weight_VD, bias_V), target_N = hidden_and_projection(N)
+    twice_2ND = torch.stack([hidden_ND, hidden_ND])
+    ours = projected_r_drop(twice_2ND, weight_VD, bias_V, target_N, 0.1, 5.0)
+    ordinary = projected_cross_entropy(hidden_ND, weight_VD, bias_V, target_N, 0.1)
+    assert ours.item() == pytest.approx(ordinary.item(), rel=1e-12)
+    (found,), (expected,) = (torch.autograd.grad(loss, [hidden_ND]) for loss in (ours, ordinary))
+    assert relative_error(found, expected) < 1e-10
+
+
+def test_r_drop_without_gradients_is_the_same() -> None:
+    tensors, target_N = two_hidden(N)
+    expected = projected_r_drop(*tensors, target_N, 0.1, 5.0).item()
+    with torch.no_grad():
+        assert projected_r_drop(*tensors, target_N, 0.1, 5.0).item() == expected
+
+
+def test_r_drop_of_a_batch_sees_it_twice() -> None:
+    model = small_model()
+    batch = make_batch([[5, 6, 7], [8, 9, 10, 11, 12]], [[13, 14], [15, 16, 17, 18]])
+    assert batch_loss(model, batch, 0.1, 5.0).item() == pytest.approx(batch_loss(model, batch, 0.1).item(), rel=1e-5)
+    dropping = build(dataclasses.replace(model.config, residual_dropout=0.5)).train()
+    dropping.load_state_dict(model.state_dict())
+    torch.manual_seed(3)
+    ours = batch_loss(dropping, batch, 0.1, 5.0)
+    torch.manual_seed(3)
+    twice = batch.repeated(2)
+    hidden = dropping.hidden(twice.source_BS, twice.source_lengths_B, twice.target_in_BT, twice.target_lengths_B)
+    real_BT = padding_mask(twice.target_lengths_B, twice.target_out_BT.shape[1])[:, 0, 0]
+    tensors = (hidden[real_BT].unflatten(0, (2, -1)), dropping.output.weight, dropping.output.bias)
+    target_N = twice.target_out_BT[real_BT][: batch.n_targets]
+    theirs = written_out(tensors, target_N, 0.1, 5.0)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    assert (tensors[0][0] != tensors[0][1]).any()
+
+
 # --- of a batch -------------------------------------------------------------------------------------------------------
 
 
@@ -276,3 +353,13 @@ def test_the_loss_of_a_run_smooths_as_its_settings_say() -> None:
     for smoothing in (0.0, 0.3):
         loss = build_loss(TrainingConfig(label_smoothing=smoothing))
         assert loss(model, batch).item() == batch_loss(model, batch, smoothing).item()
+
+
+def test_the_loss_of_a_run_with_r_drop() -> None:
+    model = build(dataclasses.replace(small_model().config, residual_dropout=0.5)).train()
+    batch = make_batch([[5, 6, 7], [8, 9]], [[13, 14], [15]])
+    losses = []
+    for loss in (build_loss(TrainingConfig(r_drop=5.0)), lambda model, batch: batch_loss(model, batch, 0.1, 5.0)):
+        torch.manual_seed(1)
+        losses.append(loss(model, batch).item())
+    assert losses[0] == losses[1]

@@ -8,7 +8,7 @@ from attendo.training.schedule import Schedule, build_schedule, paper
 from attendo.training.settings import TrainingConfig
 
 PEAK, WARMUP, STEPS = 0.003, 13, 101
-WITH_A_PEAK = ("inverse-sqrt", "linear", "cosine", "constant")
+WITH_A_PEAK = ("inverse-sqrt", "linear", "cosine", "stable", "constant")
 
 
 def schedule(name: Any, *, warmup: int = WARMUP, steps: int = STEPS, peak: float = PEAK, d_model: int = 37) -> Schedule:
@@ -97,3 +97,15 @@ def test_without_warm_up_the_first_step_has_the_whole_rate(name: str) -> None:
 def test_warm_up_longer_than_the_run(name: str) -> None:
     built = schedule(name, warmup=50, steps=10)
     assert [built(step) for step in range(1, 11)] == pytest.approx([PEAK * step / 50 for step in range(1, 11)])
+
+
+def test_stable_stays_at_the_peak_until_the_last_share_of_the_steps() -> None:
+    config = TrainingConfig(schedule="stable", learning_rate=PEAK, warmup_steps=WARMUP, decay_share=0.25)
+    built = build_schedule(config, d_model=37, steps=100)
+    assert {built(step) for step in range(WARMUP, 76)} == {PEAK}
+    assert [built(step) for step in range(76, 101)] == pytest.approx(
+        [PEAK * (101 - step) / 26 for step in range(76, 101)]
+    )
+    long_warm_up = TrainingConfig(schedule="stable", learning_rate=PEAK, warmup_steps=90, decay_share=0.25)
+    rates = [build_schedule(long_warm_up, d_model=37, steps=100)(step) for step in range(1, 101)]
+    assert all(0 < rate < PEAK for rate in rates)
