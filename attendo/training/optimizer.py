@@ -1,17 +1,21 @@
 """The optimizer, and its state as named tensors."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from attendo.errors import BundleError
 from attendo.nn.positions import BucketPositions, ComplexPositions
+from attendo.training.muon import Muon
 from attendo.training.settings import TrainingConfig
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam (Kingma & Ba 2015) or AdamW (Loshchilov & Hutter 2019); decay acts on matrices, not on biases and gains.
+    """Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019) or Muon; decay acts on matrices, not biases and gains.
 
-    Tables of biases and of frequencies are not matrices in that sense: zero means something there.
+    Tables of biases and of frequencies are not matrices in that sense: zero means something there. Muon has the
+    matrices of linear layers; embeddings, of which most rows have no gradient at a time, are left to Adam.
     """
     tables = {
         parameter
@@ -19,10 +23,21 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
         if isinstance(module, BucketPositions | ComplexPositions)
         for parameter in module.parameters(recurse=False)
     }
-    decayed = [p for p in model.parameters() if p.ndim > 1 and p not in tables]
+    linear = {module.weight for module in model.modules() if isinstance(module, nn.Linear)}
+    matrices = [p for p in model.parameters() if p.ndim > 1 and p not in tables]
     others = [p for p in model.parameters() if p.ndim <= 1 or p in tables]
-    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    decay = config.weight_decay
+    groups: list[dict[str, Any]] = [
+        {"params": matrices, "weight_decay": decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    if config.optimizer == "muon":
+        groups = [
+            {"params": [p for p in matrices if p in linear], "weight_decay": decay, "orthogonal": True},
+            {"params": [p for p in matrices if p not in linear], "weight_decay": decay, "orthogonal": False},
+            {"params": others, "weight_decay": 0.0, "orthogonal": False},
+        ]
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}[config.optimizer]
     return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)
 
 

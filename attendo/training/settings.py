@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, PROBABILITY, Settings
 
 ScheduleName = Literal["paper", "inverse-sqrt", "linear", "cosine", "stable", "constant"]
-OptimizerName = Literal["adam", "adamw"]
+OptimizerName = Literal["adam", "adamw", "muon"]
 
 BOUNDS = ("steps", "epochs", "minutes")  # the settings that say how long
 
@@ -63,4 +63,4 @@ class TrainingConfig(Settings):
         if self.average > self.keep_checkpoints:
             yield "average", f"cannot be more than the {self.keep_checkpoints} checkpoints kept (keep_checkpoints)"
         if self.optimizer == "adam" and self.weight_decay:
-            yield "weight_decay", "belongs to optimizer adamw; with adam it must be 0"
+            yield "weight_decay", "belongs to the optimizers adamw and muon; with adam it must be 0"
