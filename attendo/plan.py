@@ -20,6 +20,8 @@ from attendo.training.settings import BOUNDS, TrainingConfig
 from attendo.translator import EXTRA_LENGTH
 
 VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
+MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
+MANY_UNKNOWN = 0.02  # share of pieces for unknown characters
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
 
 
@@ -132,6 +134,31 @@ def announcement(config: RunConfig, facts: Mapping[str, Any], pace: Pace) -> str
         f"up to {(config.training.processes or 1) * machine.peak_memory() / 2**30:.1f} GB of memory.\n"
         f"Processor: {pace.in_words()}."
     )
+
+
+def misfit(prepared: Prepared, start: Bundle) -> str | None:
+    """Why the tokenizer of the bundle that a run starts from suits its text badly, in words; None if it does not."""
+    reasons = []
+    now, before = _pieces_per_word(prepared.facts), _pieces_per_word(start.data())
+    if now is not None and before is not None and now > MORE_PIECES * before:
+        reasons.append(f"words have {now:.1f} pieces, and had {before:.1f} in the text it was learned from")
+    sides = (prepared.tokenizers.source, prepared.store.source), (prepared.tokenizers.target, prepared.store.target)
+    shares = [tokenizer.unknown_share(side.ids) for tokenizer, side in sides]
+    if max(shares) > MANY_UNKNOWN:
+        reasons.append(f"{max(shares):.0%} of the pieces of one side stand for characters that it does not know")
+    if not reasons:
+        return None
+    return (
+        f"Warning: the tokenizer of {start.path} fits this text badly: {'; '.join(reasons)}. A run of its own, without "
+        "--from, may translate better."
+    )
+
+
+def _pieces_per_word(facts: Mapping[str, Any]) -> float | None:
+    """None where a bundle does not say, or there are no words."""
+    if not facts.get("words"):
+        return None
+    return float((sum(facts["tokens_per_epoch"].values()) - 2 * facts["pairs"]["kept"]) / facts["words"])
 
 
 def next_folder(data: DataConfig) -> Path:

@@ -32,7 +32,7 @@ from attendo.errors import BundleError, ConfigError, DataError, Interrupted, Tra
 from attendo.evaluation.report import training_report
 from attendo.models.transformer import Transformer, build, parameter_table
 from attendo.pace import find_pace, settled
-from attendo.plan import announcement, bound, check_settings, next_folder, resolve
+from attendo.plan import announcement, bound, check_settings, misfit, next_folder, resolve
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
 from attendo.teamwork import Task, dismiss, follow, gather_generators, train_together, working_team
@@ -123,6 +123,8 @@ def _train(
     }
     said = announcement(config, facts, pace)
     reporter.say(said)
+    if start is not None and (warning := misfit(prepared, start)):
+        reporter.say(warning)
     bundle = create_bundle(
         path,
         config=config,

@@ -320,6 +320,29 @@ def test_adapting_keeps_tokenizer_and_model_and_learns_the_new_pairs(finished: B
     assert after < before
 
 
+def test_adapting_to_text_that_the_tokenizer_does_not_fit_is_warned_of(finished: Bundle, tmp_path: Path) -> None:
+    class Listening(Silent):
+        text = ""
+
+        def say(self, text: str) -> None:
+            self.text += text
+
+    fitting, foreign = Listening(), Listening()
+    train(settings=adaptation(tmp_path, finished.path, steps=1), out=tmp_path / "fitting", reporter=fitting)
+    assert "Warning" not in fitting.text
+    settings = adaptation(tmp_path, finished.path, steps=1)
+    lines = [f"Несколько слов на другом языке, и ещё число {number}" for number in range(30)]
+    for side in ("source", "target"):
+        path = tmp_path / f"foreign.{side}"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        settings["data"][side] = str(path)
+    train(settings=settings, out=tmp_path / "foreign", reporter=foreign)
+    assert "fits this text badly" in foreign.text
+    assert "pieces, and had" in foreign.text
+    assert "characters that it does not know" in foreign.text
+    assert "without --from" in foreign.text
+
+
 def test_adapting_begins_with_the_old_weights(finished: Bundle, tmp_path: Path) -> None:
     settings = adaptation(tmp_path, finished.path, steps=1, learning_rate=1e-30)
     bundle = train(settings=settings, out=tmp_path / "adapted")

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from attendo.errors import BundleError, ConfigError, DataError
@@ -131,6 +132,11 @@ class Tokenizer:
         """What BPE learned, in order: (left, right) pieces that become the piece left + right. Others: none."""
         model = json.loads(self.to_json())["model"]
         return [(left, right) for left, right in model.get("merges", [])]
+
+    def unknown_share(self, ids: NDArray[Any]) -> float:
+        """The share of ids that stand for unknown characters: bytes, or `<unk>`."""
+        last = UNK if self.kind == "wordpiece" else UNK + len(_BYTES)
+        return float(((ids >= UNK) & (ids <= last)).mean()) if len(ids) else 0.0
 
     def to_json(self) -> str:
         """The content of `tokenizer.json`, which the library itself reads too, to the same ids."""
