@@ -11,6 +11,7 @@ second on the clock. With one thread the first is what one core does; with more,
 The peer is Pegasus, or Marian for a post-norm model: with the same weights they compute the same logits. Its batches
 have 64 sentences, sorted by length, too; `first` is its early_stopping=True, `exact` its default, which is not exact.
 How many greedy outputs are the same is printed, since a peer that translates something else would be no comparison.
+Then both translate some sentences one at a time, in turns.
 
 Then where the engine's processor time goes, each part without the parts inside it. Prints Markdown tables.
 """
@@ -30,8 +31,9 @@ from torch import nn
 import attendo
 from attendo import machine
 from attendo.data.batch import pad
-from attendo.decoding import beam, constraints
+from attendo.decoding import beam, constraints, greedy
 from attendo.decoding.search import SearchOptions
+from attendo.engines import torch_engine
 from attendo.engines.batches import sorted_batches
 from attendo.engines.torch_engine import TorchEngine
 from attendo.models.transformer import Transformer
@@ -41,10 +43,10 @@ from attendo.text.corpus import read_lines
 from attendo.text.tokenizer import BOS, EOS, PAD
 from attendo.translator import EXTRA_LENGTH
 
-SEARCHES = {
-    "greedy": SearchOptions(beam=1),
-    "beam 5, first": SearchOptions(beam=5, stopping="first"),
-    "beam 5, exact": SearchOptions(beam=5, stopping="exact"),
+SEARCHES = {  # with the peer's own length penalty, since another one makes outputs of another length
+    "greedy": SearchOptions(beam=1, length_penalty="average"),
+    "beam 5, first": SearchOptions(beam=5, stopping="first", length_penalty="average"),
+    "beam 5, exact": SearchOptions(beam=5, stopping="exact", length_penalty="average"),
 }
 PEER_BATCH = 64
 
@@ -59,6 +61,7 @@ def main() -> None:
     parser.add_argument("--batch-sizes", type=int, nargs="*", default=[32, 64, 128, 256])
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--lines", type=int, help="only the first so many")
+    parser.add_argument("--singles", type=int, default=20, help="how many are also translated one at a time")
     parser.add_argument("--no-peer", action="store_true", help="without Transformers")
     arguments = parser.parse_args()
     device = machine.ready("cpu")
@@ -96,6 +99,10 @@ def main() -> None:
         if peer is not None and options.beam == 1:
             same = sum(map(list.__eq__, outputs["auto"], outputs["Transformers"]))
             print(f"| {name} | the same outputs | {same:,} of {len(sources):,} | | |")
+    print("", "| search | one at a time | ms of processor time, median (least to most) | on the clock |", sep="\n")
+    print("|---|---|---|---|")
+    for name, options in SEARCHES.items():
+        print_singles(name, options, engine, peer, sources[: arguments.singles], arguments.repetitions)
     for name, options in SEARCHES.items():
         print("", f"| {name} | share of processor time |", "|---|---|", sep="\n")
         for part, share in profile(functools.partial(translate, engine, sources, options, None)).items():
@@ -114,6 +121,35 @@ def measure(
             outputs[label] = call()
             spent[label].append((time.process_time() - processor, time.perf_counter() - clock))
     return spent, outputs
+
+
+def print_singles(
+    name: str,
+    options: SearchOptions,
+    engine: TorchEngine,
+    peer: Any,
+    sources: Sequence[Sequence[int]],
+    repetitions: int,
+) -> None:
+    """What the sentences took one at a time; of each the median of its repetitions."""
+    spent: dict[str, list[Spent]] = {"attendo": [], **({} if peer is None else {"Transformers": []})}
+    for source in sources:
+        calls: dict[str, Callable[[], Outputs]] = {
+            "attendo": functools.partial(translate, engine, [source], options, None)
+        }
+        if peer is not None:
+            calls["Transformers"] = functools.partial(generate, peer, [source], options)
+        for label, times in measure(calls, repetitions)[0].items():
+            processor, clock = zip(*times, strict=True)
+            spent[label].append((statistics.median(processor), statistics.median(clock)))
+    for label, medians in spent.items():
+        processor, clock = zip(*medians, strict=True)
+        middle, least, most = statistics.median(processor), min(processor), max(processor)
+        print(
+            f"| {name} | {label} | {1e3 * middle:.1f} ({1e3 * least:.1f} to {1e3 * most:.1f}) | "
+            f"{1e3 * statistics.median(clock):.1f} |",
+            flush=True,
+        )
 
 
 def translate(
@@ -231,18 +267,21 @@ def profile(call: Callable[[], object]) -> dict[str, float]:
     watch = Stopwatch()
     parts: list[tuple[Any, str, str]] = [
         (TorchEngine, "_start", "encoder and the memory's keys and values"),
-        (TorchEngine, "_step", "model: the rest (norms, residuals, embedding, calls)"),
         (TorchEngine, "_select", "search: reordering the state"),
         (nn.functional, "linear", "model: projections and feed-forward"),
         (nn.functional, "scaled_dot_product_attention", "model: attention"),
         (OutputProjection, "aligned", "model: output projection"),
         (KeysValues, "append", "model: appending keys and values"),
         (constraints.Constraints, "log_probs", "search: log softmax and constraints"),
+        (greedy, "likeliest", "search: best ids"),
         (beam, "best_ids", "search: best ids"),
-        (beam, "search", "search: the rest"),
+        (torch_engine, "search", "search: the rest"),
     ]
     kept = [getattr(owner, name) for owner, name, _ in parts]
+    lean_step = Transformer.lean_step
+    rest = "model: the rest (norms, residuals, embedding, calls)"
     try:
+        Transformer.lean_step = lambda model: watch.timed(rest, lean_step(model))  # type: ignore[assignment, method-assign]
         for (owner, name, part), function in zip(parts, kept, strict=True):
             setattr(owner, name, watch.timed(part, function))
         watch.enter("")
@@ -252,6 +291,7 @@ def profile(call: Callable[[], object]) -> dict[str, float]:
     finally:
         for (owner, name, _), function in zip(parts, kept, strict=True):
             setattr(owner, name, function)
+        Transformer.lean_step = lean_step  # type: ignore[method-assign]
     watch.seconds["engine: the rest"] = watch.seconds.pop("")
     total = sum(watch.seconds.values())
     return {part: seconds / total for part, seconds in sorted(watch.seconds.items(), key=lambda entry: -entry[1])}

@@ -27,16 +27,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from attendo.decoding.best import best_ids
 from attendo.decoding.constraints import Constraints
 from attendo.decoding.greedy import greedy
 from attendo.decoding.sampling import sample
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Select, State, Step, make_hypothesis
 
 ROOT = -1  # the parent of a first id
-BLOCK = 64  # columns whose largest value is looked at first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,43 +122,6 @@ class Tree:
             limit=limit,
             options=options,
         )
-
-
-def best_ids(log_probs_NV: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """values_NK, ids_NK of the `k` best ids of each row, best first and equal ones by id; on the CPU.
-
-    topk promises nothing about equal values: neither their order, nor which of them it takes when not all fit.
-    So it is asked for one value more, and a row whose last place is contested is sorted in full.
-    """
-    values, ids = (best.cpu() for best in top(log_probs_NV, min(k + 1, log_probs_NV.size(1))))
-    if values.size(1) > k:
-        contested_N = (values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)
-        values, ids = values[:, :k], ids[:, :k]
-        if contested_N.any():
-            contested = log_probs_NV[contested_N.to(log_probs_NV.device)].cpu()
-            contested, order = contested.sort(dim=1, descending=True, stable=True)
-            values[contested_N], ids[contested_N] = contested[:, :k], order[:, :k]
-    ids, order = ids.sort(dim=1)
-    values, by_value = values.gather(1, order).sort(dim=1, descending=True, stable=True)
-    return values, ids.gather(1, by_value)
-
-
-def top(values_NV: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """values_NK, ids_NK: the same as topk, with fewer passes over all the values.
-
-    The columns are cut into M blocks of X. The `k` largest values are in the `k` blocks with the largest maxima, or in
-    the rest, which fills no block; of equal values some may be elsewhere as well.
-    """
-    n_rows, n_columns = values_NV.shape
-    n_blocks = n_columns // BLOCK
-    if n_blocks <= 2 * k or values_NV.device.type != "cpu":
-        return values_NV.topk(k, dim=1)
-    blocks_NMX = values_NV[:, : n_blocks * BLOCK].unflatten(1, (n_blocks, BLOCK))
-    chosen_NK = blocks_NMX.amax(dim=2).topk(k, dim=1, sorted=False).indices
-    chosen_NKX = blocks_NMX[torch.arange(n_rows).unsqueeze(1), chosen_NK]
-    values_NK, place_NK = torch.cat((chosen_NKX.flatten(1), values_NV[:, n_blocks * BLOCK :]), dim=1).topk(k, dim=1)
-    block_NK = F.pad(chosen_NK, (0, 1), value=n_blocks).gather(1, place_NK // BLOCK)  # the rest comes after the others
-    return values_NK, block_NK * BLOCK + place_NK % BLOCK
 
 
 def best_candidates(log_probs_NV: Tensor, log_prob_BW: Tensor, *, keep: int, lost_BV: Tensor | None) -> Candidates:

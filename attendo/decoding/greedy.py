@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from attendo.decoding.best import likeliest
 from attendo.decoding.constraints import Constraints
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Select, State, Step, make_hypothesis
 
@@ -37,10 +38,10 @@ def greedy(
         eos=eos, limits=limits, forbidden=forbidden, prefixes=prefixes, no_repeat_ngram=options.no_repeat_ngram
     )
 
-    def likeliest(log_probs_NV: Tensor, _row_N: Tensor, _length: int) -> Tensor:
-        return log_probs_NV.argmax(dim=1)  # argmax promises the first of equal values
+    def choose(log_probs_NV: Tensor, _row_N: Tensor, _length: int) -> Tensor:
+        return likeliest(log_probs_NV)
 
-    found = follow(step, select, state, likeliest, bos=bos, limits=limits, constraints=constraints, options=options)
+    found = follow(step, select, state, choose, bos=bos, limits=limits, constraints=constraints, options=options)
     return [[hypothesis] for hypothesis in found]
 
 

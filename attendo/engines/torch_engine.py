@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attendo.data.batch import lengths, make_batch, pad
 from attendo.decoding.beam import search
-from attendo.decoding.search import Hypothesis, Ids, SearchOptions
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
 from attendo.engines.batches import sorted_batches
 from attendo.models.transformer import Transformer
 from attendo.nn.cache import DecoderCache
@@ -24,6 +24,7 @@ from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 BATCH_TOKENS = 4096  # source positions translated at once
+SINGLE_TOKENS = 8192  # the same where a sentence has one prefix: fewer batches have fewer last steps of a few rows
 SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
 
 
@@ -67,15 +68,17 @@ class TorchEngine:
         found: dict[int, list[Hypothesis]] = {}
         # Every draw is a row of its own from the beginning: many draws of few sentences are as large as few of many.
         draws = options.n_best if options.sample else 1
+        positions = SINGLE_TOKENS if options.sample or options.beam == 1 else BATCH_TOKENS
         batches = sorted_batches(
             [len(ids) for ids in sources],
             batch_size=None if batch_size is None else max(1, batch_size // draws),
-            batch_tokens=max(1, (batch_tokens or BATCH_TOKENS) // draws),
+            batch_tokens=max(1, (batch_tokens or positions) // draws),
         )
         with torch.inference_mode():
+            step = self._stepper()
             for rows in (reporter or Silent()).track(batches, "Translating", len(batches)):
                 hypotheses = search(
-                    self._step,
+                    step,
                     self._select,
                     self._start([sources[i] for i in rows]),
                     bos=BOS,
@@ -124,15 +127,21 @@ class TorchEngine:
         source_BS, lengths_B = pad(sources, after=EOS).to(self.device), lengths(sources).to(self.device)
         return tuple(model.encode(source_BS, lengths_B).contiguous() for model in self.models)
 
-    def _step(self, ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:
-        """Logits of the next id: those of the one model, or the logarithm of the models' mean probability."""
-        ids_N = ids_N.to(self.device)
-        logits, longer = zip(
-            *(model.step(ids_N, cache) for model, cache in zip(self.models, caches, strict=True)), strict=True
-        )
-        if len(logits) == 1:
-            return logits[0], longer
-        return mean_probability([logits_NV.float().log_softmax(dim=1) for logits_NV in logits]), longer
+    def _stepper(self) -> Step[Caches]:
+        """Gives the logits of the next id: those of the one model, or the logarithm of the models' mean probability.
+
+        It is made from the weights as they are now, which in a validation are others each time.
+        """
+        steps = [model.lean_step() for model in self.models]
+
+        def step(ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:
+            ids_N = ids_N.to(self.device)
+            logits, longer = zip(*(one(ids_N, cache) for one, cache in zip(steps, caches, strict=True)), strict=True)
+            if len(logits) == 1:
+                return logits[0], longer
+            return mean_probability([logits_NV.float().log_softmax(dim=1) for logits_NV in logits]), longer
+
+        return step
 
     def _select(self, caches: Caches, rows_M: Tensor) -> Caches:
         return tuple(cache.select(rows_M) for cache in caches)

@@ -15,7 +15,7 @@ HeadsName = Literal["joined", "branched"]
 SharingName = Literal["none", "groups", "all"]
 
 # What a model does in training only: another rate fits the same weights.
-RATES = ("residual_dropout", "attention_dropout", "activation_dropout", "layer_drop")
+RATES = ("residual_dropout", "attention_dropout", "activation_dropout", "word_dropout", "layer_drop")
 
 BUCKETS = Rule("must be an even number of at least 4", lambda value: value >= 4 and value % 2 == 0)
 
@@ -52,10 +52,12 @@ class LayerConfig(Settings):
     activation: ActivationName = "relu"
     share_layers: SharingName = "none"  # groups: of layers_per_group each; all: one set of weights
     layers_per_group: Annotated[int, POSITIVE] = 2
+    init_by_depth: bool = False  # the matrices of layer l begin smaller by √l
 
     residual_dropout: Annotated[float, PROBABILITY] = 0.1  # also on the embeddings, as in the paper
     attention_dropout: Annotated[float, PROBABILITY] = 0.0
     activation_dropout: Annotated[float, PROBABILITY] = 0.0
+    word_dropout: Annotated[float, PROBABILITY] = 0.0  # the probability that a token's whole vector is left out
     layer_drop: Annotated[float, PROBABILITY] = 0.0  # the probability that a layer is left out of a step
 
     @property

@@ -4,7 +4,7 @@ Suffixes: B batch, S source length, T target length, D d_model, V target vocabul
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,8 @@ from attendo.nn.attention import MultiHeadAttention, joint_keys_values
 from attendo.nn.block import Block
 from attendo.nn.cache import DecoderCache, LayerCache
 from attendo.nn.embedding import Embedding, OutputProjection
-from attendo.nn.init import initialise
+from attendo.nn.init import initialise, scale_by_depth
+from attendo.nn.lean import lean_block, lean_norm
 from attendo.nn.masks import Span, causal_mask, padding_mask, span_mask
 
 
@@ -135,6 +136,30 @@ class Transformer(nn.Module):
         vectors_N1D, cache = self.decoder(ids_N[:, None], cache)
         return self.output.aligned(vectors_N1D[:, 0]), cache
 
+    def lean_step(self) -> Callable[[Tensor, DecoderCache], tuple[Tensor, DecoderCache]]:
+        """`step` with less around it, for as long as the weights stay as they are and there is no dropout."""
+        decoder = self.decoder
+        made = {block: lean_block(block) for block in dict.fromkeys(decoder.blocks)}  # type: ignore[arg-type]
+        blocks = [made[block] for block in decoder.blocks]
+        final_norm = None if decoder.final_norm is None else lean_norm(decoder.final_norm)
+
+        def step(ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+            mask = None
+            if decoder.span is not None:
+                mask = causal_mask(1, offset=cache.length, span=decoder.span, device=ids_N.device)
+            memory_mask = None if cache.memory_mask.all() else cache.memory_mask
+            x_ND = decoder.embedding(ids_N[:, None], offset=cache.length)[:, 0]
+            layers = []
+            for block, layer in zip(blocks, cache.layers, strict=True):
+                x_ND, layer = block(x_ND, layer, mask, memory_mask)
+                layers.append(layer)
+            if final_norm is not None:
+                x_ND = final_norm(x_ND)
+            longer = DecoderCache(tuple(layers), cache.memory_mask, cache.length + 1, cache.n_prefixes)
+            return self.output.aligned(x_ND), longer
+
+        return step
+
 
 def build(config: TransformerConfig) -> Transformer:
     """Puts together the parts that the settings name, and draws the initial weights."""
@@ -167,14 +192,24 @@ def build(config: TransformerConfig) -> Transformer:
     model = Transformer(
         config,
         Encoder(
-            Embedding(weight=source_weight, positions=source_positions, dropout=config.residual_dropout),
+            Embedding(
+                weight=source_weight,
+                positions=source_positions,
+                dropout=config.residual_dropout,
+                word_dropout=config.word_dropout,
+            ),
             encoder_blocks,
             build_final_norm(config),
             span=span,
             layer_drop=config.layer_drop,
         ),
         Decoder(
-            Embedding(weight=target_weight, positions=target_positions, dropout=config.residual_dropout),
+            Embedding(
+                weight=target_weight,
+                positions=target_positions,
+                dropout=config.residual_dropout,
+                word_dropout=config.word_dropout,
+            ),
             decoder_blocks,
             build_final_norm(config),
             span=span,
@@ -183,6 +218,8 @@ def build(config: TransformerConfig) -> Transformer:
         OutputProjection(weight=output_weight),
     )
     initialise(model)
+    if config.init_by_depth:
+        scale_by_depth(encoder_blocks, decoder_blocks)
     return model
 
 

@@ -13,18 +13,24 @@ class Embedding(nn.Module):
     """ids -> dropout(positions(E[id] * √d_model)), [B, T] -> [B, T, D].
 
     `weight` is E: [vocab_size, d_model], given from outside so that it can be shared. `positions` works in where each
-    token stands, or is None where only attention knows, or nothing does.
+    token stands, or is None where only attention knows, or nothing does. `word_dropout` leaves out whole vectors, so
+    that only a token's position is seen, and scales the others, as dropout does (Sennrich et al. 2016).
     """
 
-    def __init__(self, *, weight: nn.Parameter, positions: nn.Module | None, dropout: float) -> None:
+    def __init__(
+        self, *, weight: nn.Parameter, positions: nn.Module | None, dropout: float, word_dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.weight = weight
         self.scale = math.sqrt(weight.shape[1])
         self.positions = positions
         self.dropout = Dropout(dropout)
+        self.word_dropout = Dropout(word_dropout)
 
     def forward(self, ids_BT: Tensor, *, offset: int = 0) -> Tensor:
         x_BTD = F.embedding(ids_BT, self.weight) * self.scale
+        if self.training and self.word_dropout.threshold > 0:
+            x_BTD = x_BTD * self.word_dropout(x_BTD.new_ones(*ids_BT.shape, 1))
         if self.positions is not None:
             x_BTD = self.positions(x_BTD, ids_BT, offset=offset)
         return self.dropout(x_BTD)

@@ -7,9 +7,13 @@ and what the branches' weights are the softmax of: zero; norms and the frequenci
 themselves.
 """
 
-from torch import nn
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
 
 from attendo.nn.attention import Additive, BranchedHeads
+from attendo.nn.block import Block
 from attendo.nn.embedding import Embedding, OutputProjection
 from attendo.nn.norm import BatchNorm, LayerNorm, RMSNorm, ScaleNorm
 from attendo.nn.positions import BucketPositions, ComplexPositions, LearnedPositions, ShawPositions
@@ -47,3 +51,19 @@ def initialise(model: nn.Module) -> None:
             case _:
                 if next(module.parameters(recurse=False), None) is not None:
                     raise TypeError(f"{type(module).__name__} has parameters, and nothing here says how they begin.")
+
+
+@torch.no_grad()
+def scale_by_depth(*stacks: Sequence[Block]) -> None:
+    """Divides the matrices in the l-th layer of a stack by √l (Zhang et al. 2019), so that deep stacks train.
+
+    Each layer adds to the variance of what passes by it; with these, later layers add less. A weight that several
+    layers share is divided for the first of them.
+    """
+    scaled: set[Tensor] = set()
+    for stack in stacks:
+        for number, block in enumerate(stack, start=1):
+            for module in block.modules():
+                if isinstance(module, nn.Linear) and module.weight not in scaled:
+                    scaled.add(module.weight)
+                    module.weight.mul_(number**-0.5)

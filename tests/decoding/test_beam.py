@@ -4,7 +4,7 @@ from typing import get_args
 import pytest
 import torch
 
-from attendo.decoding.beam import beam_search, best_ids
+from attendo.decoding.beam import beam_search
 from attendo.decoding.search import LengthPenalty, SearchOptions
 from tests.decoding.toy import BOS, EOS, ToyModel, exhaustive, slow_beam
 
@@ -326,18 +326,3 @@ def test_empty_batch() -> None:
     assert run(model, [], [], SearchOptions()) == []
     assert run(model, [], [], SearchOptions(beam=6, diversity_groups=3)) == []
     assert model.steps == []
-
-
-@pytest.mark.parametrize("k", [1, 7, 100, 101])
-def test_best_ids_is_a_stable_sort(k) -> None:
-    generator = torch.Generator().manual_seed(3)
-    coarse = torch.randn(13, 101, generator=generator).mul(2).round()
-    fine = torch.randn(17, 101, generator=generator)
-    # Wide enough to be looked at in blocks, with a rest, and the best of some rows in it.
-    wide = torch.randn(19, 1327, generator=generator)
-    wide[:5, -3:] += 9
-    for log_probs in (coarse, fine, torch.cat([fine, coarse]), wide, wide.round(), wide[:, :1280]):
-        values, ids = best_ids(log_probs, k)
-        expected, order = log_probs.sort(dim=1, descending=True, stable=True)
-        assert torch.equal(values, expected[:, :k])
-        assert torch.equal(ids, order[:, :k])

@@ -195,11 +195,23 @@ def test_the_cache_equals_computing_everything_again(model, engine, sources, bea
         assert [one.log_prob for one in ours] == close([one.log_prob for one in theirs])
 
 
+def test_a_search_uses_the_weights_as_they_are_then(sources):
+    """As a validation does, whose engine is made before the first step of the training."""
+    model = random_model(7, n_decoder_layers=2, d_model=11)
+    engine = TorchEngine(model, torch.device("cpu"))
+    before = engine.search(sources[:13], limits(sources[:13]), SearchOptions(beam=1))
+    model.load_state_dict(random_model(9, n_decoder_layers=2, d_model=11).state_dict())
+    after = engine.search(sources[:13], limits(sources[:13]), SearchOptions(beam=1))
+    assert after != before
+    fresh = TorchEngine(model, torch.device("cpu"))
+    assert after == fresh.search(sources[:13], limits(sources[:13]), SearchOptions(beam=1))
+
+
 def test_greedy_equals_a_beam_of_one(engine, sources):
     options = SearchOptions(beam=1)
     with torch.inference_mode():
         beams = beam_search(
-            engine._step,
+            engine._stepper(),
             engine._select,
             engine._start(sources),
             bos=BOS,
@@ -286,13 +298,13 @@ def test_control_ids_are_never_chosen(engine, sources, model):
 @pytest.mark.parametrize(("batches", "most"), [({"batch_tokens": 331}, 331), ({"batch_size": 23}, 23)])
 def test_the_rows_of_a_batch_do_not_grow_with_the_draws(engine, sources, monkeypatch, batches, most):
     rows: list[int] = []
-    step = engine._step
+    step = engine._stepper()
 
     def record(ids_N, caches):
         rows.append(len(ids_N) * (caches[0].memory_mask.shape[-1] if "batch_tokens" in batches else 1))
         return step(ids_N, caches)
 
-    monkeypatch.setattr(engine, "_step", record)
+    monkeypatch.setattr(engine, "_stepper", lambda: record)
     found = engine.search(sources, limits(sources), SearchOptions(sample=True, n_best=11), **batches)
     assert [len(draws) for draws in found] == [11] * len(sources)
     assert most / 2 < max(rows) <= most

@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 from torch import nn
 
@@ -42,6 +43,21 @@ def test_embedding_is_dropped_after_positions_were_added() -> None:
     nn.init.ones_(positions.weight)
     embedding = Embedding(weight=nn.Parameter(torch.zeros(V, D)), positions=positions, dropout=0.5)
     assert set(embedding(torch.zeros(B, 211, dtype=torch.long)).unique().tolist()) == {0.0, 2.0}
+
+
+def test_word_dropout_leaves_out_whole_vectors_and_no_positions() -> None:
+    torch.manual_seed(6)
+    positions = LearnedPositions(d_model=D, n_positions=997)
+    nn.init.ones_(positions.weight)
+    weight = nn.Parameter(torch.full((V, D), 1 / math.sqrt(D)))
+    embedding = Embedding(weight=weight, positions=positions, dropout=0.0, word_dropout=0.25)
+    ids = torch.zeros(B, 997, dtype=torch.long)
+    vectors = embedding(ids)
+    assert (vectors == vectors[:, :, :1]).all()  # all features of a token, or none
+    kept = vectors[:, :, 0] > 1
+    torch.testing.assert_close(vectors[:, :, 0], 1 + kept / 0.75)  # as large as ever in the mean
+    assert kept.float().mean().item() == pytest.approx(0.75, abs=0.03)
+    assert (embedding.eval()(ids) == 2).all()
 
 
 def test_output_projection_is_the_product_with_the_embeddings_and_a_bias() -> None:

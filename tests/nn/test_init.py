@@ -1,4 +1,5 @@
 import math
+import re
 from typing import get_args
 
 import pytest
@@ -138,6 +139,26 @@ def test_concatenated_positions_have_a_glorot_matrix() -> None:
     model = small(positions="sinusoidal-concatenated")
     assert is_glorot(model.get_parameter("encoder.embedding.positions.projection.weight"))
     assert (model.get_parameter("encoder.embedding.positions.projection.bias") == 0).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_encoder_layers": 4, "n_decoder_layers": 3},
+        {"n_encoder_layers": 4, "n_decoder_layers": 4, "share_layers": "groups"},
+        {"n_encoder_layers": 3, "n_decoder_layers": 3, "share_encoder_decoder": True},
+    ],
+)
+def test_matrices_of_later_layers_begin_smaller(settings: dict[str, object]) -> None:
+    models = []
+    for by_depth in (False, True):
+        torch.manual_seed(12)
+        models.append(small(init_by_depth=by_depth, **settings))
+    plain, scaled = (dict(model.named_parameters()) for model in models)
+    for name, weight in plain.items():
+        layer = re.search(r"coder\.blocks\.(\d)\..*(query|key|value|output|inner|outer)\.weight$", name)
+        number = 1 if layer is None else int(layer[1]) + 1
+        torch.testing.assert_close(scaled[name], weight / math.sqrt(number), msg=name)
 
 
 def test_a_module_that_nothing_says_how_to_begin_is_refused() -> None:
