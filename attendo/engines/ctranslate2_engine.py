@@ -22,7 +22,8 @@ from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 SOURCE_END = "end"  # EOS of a source; see ctranslate2_model.py
-BATCH_SIZE, BATCH_TOKENS = 128, 4096  # sentences, and source positions
+BATCH_ROWS, BATCH_POSITIONS = 160, 4096  # sentences, and their source positions, each times the beam
+SCORED_POSITIONS = 512  # at once: each has logits of its own
 
 # CTranslate2 divides a log probability by length ** exponent. An exponent of 0 would also change when it stops; this
 # one divides by 1, to the last bit of a float32.
@@ -103,7 +104,7 @@ class CTranslate2Engine:
         reach = limits if self.longest_target is None else [min(limit, self.longest_target) for limit in limits]
         found: list[list[Hypothesis]] = [[] for _ in sources]
         again: dict[int, list[int]] = {}  # limit -> sentences
-        batches = self._batches(sources, range(len(sources)), batch_size, batch_tokens)
+        batches = self._batches(sources, range(len(sources)), batch_size, batch_tokens, beam=options.beam)
         # One step more than the longest limit permits: that shows whether a search has ended before.
         jobs = (self._start(sources, rows, max(reach[i] for i in rows) + 1, options) for rows in batches)
         for job in (reporter or Silent()).track(self._ahead(jobs), "Translating", len(batches)):
@@ -120,13 +121,14 @@ class CTranslate2Engine:
         jobs = (
             self._start(sources, rows, limit, options, all_ended=True)
             for limit, reached in again.items()
-            for rows in self._batches(sources, reached, batch_size, batch_tokens)
+            for rows in self._batches(sources, reached, batch_size, batch_tokens, beam=options.beam)
         )
         for job in self._ahead(jobs):
             for i, one in zip(job.rows, job.results, strict=True):
                 found[i] = [_unscored(tokens, limits[i]) for tokens in _best_first(one.result(), options)]
         wanted = range(len(sources)) if scores else [i for reached in again.values() for i in reached]
-        self._score_and_order(found, wanted, sources, limits, options, batch_size, batch_tokens)
+        if wanted:
+            self._score_and_order(found, wanted, sources, limits, options, batch_size, batch_tokens)
         return found
 
     def score(
@@ -141,7 +143,7 @@ class CTranslate2Engine:
         """log p of each target id and its EOS, given the source and what comes before."""
         longer = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
         self._require_positions(max(map(len, longer), default=0))
-        batches = self._batches(longer, range(len(sources)), batch_size, batch_tokens)
+        batches = self._batches(longer, range(len(sources)), batch_size, batch_tokens, positions=SCORED_POSITIONS)
         jobs = (
             _Job(
                 rows,
@@ -199,16 +201,27 @@ class CTranslate2Engine:
             yield started.popleft()
 
     def _batches(
-        self, sequences: Sequence[Ids], rows: Iterable[int], batch_size: int | None, batch_tokens: int | None
+        self,
+        sequences: Sequence[Ids],
+        rows: Iterable[int],
+        batch_size: int | None,
+        batch_tokens: int | None,
+        *,
+        beam: int = 1,
+        positions: int = BATCH_POSITIONS,
     ) -> list[list[int]]:
-        """Some of the sequences in batches, of which there are enough for every worker to have one."""
+        """Some of the sequences in batches, of which there are enough for every worker to have one.
+
+        What is not given is what was fastest: at most so many rows, of which a beam makes several of each sentence, and
+        so many positions.
+        """
         chosen = list(rows)
         lengths = [len(sequences[i]) for i in chosen]
         share = -(-(sum(lengths) + len(lengths)) // self.n_workers)
         batches = sorted_batches(
             lengths,
-            batch_size=batch_size or (BATCH_SIZE if batch_tokens is None else None),
-            batch_tokens=max(1, min(batch_tokens or BATCH_TOKENS, share)),
+            batch_size=batch_size or (max(1, BATCH_ROWS // beam) if batch_tokens is None else None),
+            batch_tokens=max(1, min(batch_tokens or positions // beam, share)),
         )
         return [[chosen[k] for k in batch] for batch in batches]
 

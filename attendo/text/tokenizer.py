@@ -15,13 +15,15 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tokenizers
-from numpy.typing import NDArray
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from attendo.errors import BundleError, ConfigError, DataError
+
+if TYPE_CHECKING:  # translating does without numpy, which takes long to import
+    from numpy.typing import NDArray
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 CONTROLS = ("<pad>", "<s>", "</s>", "<unk>")
@@ -133,7 +135,7 @@ class Tokenizer:
         model = json.loads(self.to_json())["model"]
         return [(left, right) for left, right in model.get("merges", [])]
 
-    def unknown_share(self, ids: NDArray[Any]) -> float:
+    def unknown_share(self, ids: "NDArray[Any]") -> float:
         """The share of ids that stand for unknown characters: bytes, or `<unk>`."""
         last = UNK if self.kind == "wordpiece" else UNK + len(_BYTES)
         return float(((ids >= UNK) & (ids <= last)).mean()) if len(ids) else 0.0

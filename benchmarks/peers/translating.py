@@ -2,7 +2,8 @@
 
 All have the same weights, and search by the same rules: the end of a beam search is when as many hypotheses as the beam
 is wide have ended, and scores are averages over the length. How many of their translations are attendo's is counted.
-Loading is not in the time, and is reported.
+Loading is not in the time, and is reported. One sentence at a time: the same test sentences in the same order for all,
+each in a new process that is warmed up in the same way, one system right after the other, in every round.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from benchmarks.peers.environments import python_of
 from benchmarks.peers.process import Failed, run
 from benchmarks.peers.results import Results
 
-WARM_UP = 200
+WARM_UP, SINGLE_WARM_UP = 200, 20
 TUNED_ON = 2000
 BUNDLE_STEPS = 800
 SEARCHES = {"greedy": 1, "beam 5": 5}
@@ -93,26 +94,37 @@ def measure(arguments: argparse.Namespace, corpus: Path, results: Results) -> No
     }
     results.note("ctranslate2_settings", {f"{key[0]}, {key[1]}": found for key, found in tuned.items()})
     results.note("bundle", {"model": model_settings(bundle), "path": bundle.path.name})
+
+    def job_of(system: System, search: str, sentences: str, *, warm_up: int, singles: int) -> dict[str, Any]:
+        job: dict[str, Any] = {
+            "ids": str(folder / f"{sentences}.ids"),
+            "texts": str(folder / f"{sentences}.txt"),
+            "out": str(folder / "found.json"),
+            "translations": str(folder / "translations.txt"),
+            "beam": SEARCHES[search],
+            "precision": system.precision,
+            "warm_up": warm_up,
+            "singles": singles,
+        }
+        if system.peer == "attendo":
+            return job | {"bundle": str(bundle.path), "engine": system.engine}
+        if system.peer == "ctranslate2":
+            candidate = tuned[system.precision, search]["candidate"]
+            return job | {"model": str(model), "tune": False, "candidate": candidate}
+        return job | hugging_face_job(bundle)
+
     for number in range(arguments.repetitions):
-        for search, beam in SEARCHES.items():
+        for search in SEARCHES:
+            singles: dict[str, dict[str, Any]] = {}
+            for system in {one.name: one for one in systems}.values() if arguments.singles else ():
+                job = job_of(system, search, "test", warm_up=SINGLE_WARM_UP, singles=arguments.singles)
+                try:
+                    singles[system.name], _ = _translated(arguments, system.peer, job)
+                except Failed:  # attendo's failure is told below
+                    if system.peer != "attendo":
+                        raise
             for system in systems:
-                job: dict[str, Any] = {
-                    "ids": str(folder / f"{system.sentences}.ids"),
-                    "texts": str(folder / f"{system.sentences}.txt"),
-                    "out": str(folder / "found.json"),
-                    "translations": str(folder / "translations.txt"),
-                    "beam": beam,
-                    "precision": system.precision,
-                    "warm_up": WARM_UP,
-                    "singles": arguments.singles if number == 0 else 0,
-                }
-                if system.peer == "attendo":
-                    job |= {"bundle": str(bundle.path), "engine": system.engine}
-                elif system.peer == "ctranslate2":
-                    candidate = tuned[system.precision, search]["candidate"]
-                    job |= {"model": str(model), "tune": False, "candidate": candidate}
-                else:
-                    job |= hugging_face_job(bundle)
+                job = job_of(system, search, system.sentences, warm_up=WARM_UP, singles=0)
                 try:
                     found, ran = _translated(arguments, system.peer, job)
                 except Failed as error:
@@ -135,6 +147,7 @@ def measure(arguments: argparse.Namespace, corpus: Path, results: Results) -> No
                     "sentences_per_second": len(texts) / found["seconds"],
                     "wall_seconds": ran,
                     **found,
+                    **singles.pop(system.name, {"single_seconds": []}),  # with the first of its name
                 }
                 if reference.exists():
                     theirs = reference.read_text(encoding="utf-8").splitlines()

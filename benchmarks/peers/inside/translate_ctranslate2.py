@@ -25,7 +25,6 @@ CANDIDATES: list[Candidate] = [
     *((CORES, 1, size, "tokens") for size in (512, 1024, 2048)),
 ]
 
-SINGLE_WARM_UP = 10
 EXTRA_LENGTH = 50
 
 
@@ -35,6 +34,10 @@ def main() -> None:
     if job["tune"]:
         rate, candidate = max((_rate(job, sources, candidate), candidate) for candidate in CANDIDATES)
         found: Any = {"rate": rate, "candidate": candidate}
+    elif job["singles"]:
+        spent = {threads: _singly(job, sources, threads) for threads in dict.fromkeys((1, CORES))}
+        best = min(spent, key=lambda threads: statistics.median(spent[threads]))
+        found = {"single_seconds": spent[best], "single_threads": best, "one_thread_seconds": spent[1]}
     else:
         found = _timed(job, sources)
     Path(job["out"]).write_text(json.dumps(found))
@@ -101,24 +104,19 @@ def _timed(job: dict[str, Any], sources: list[list[str]]) -> dict[str, Any]:
     began = time.perf_counter()
     results = _translate(translator, sources, beam, candidate)
     seconds = time.perf_counter() - began
-    single = min((_singly(job, sources, threads) for threads in (1, CORES)), key=_median)
     Path(job["translations"]).write_text("".join(f"{' '.join(tokens)}\n" for tokens in results))
-    return {"start_seconds": start, "seconds": seconds, "single_seconds": single}
+    return {"start_seconds": start, "seconds": seconds}
 
 
 def _singly(job: dict[str, Any], sources: list[list[str]], threads: int) -> list[float]:
     """Seconds of each of the first sentences alone, by one worker of so many threads."""
     candidate = (1, threads, 1, "examples")
     translator, spent = _load(job, candidate), []
-    for tokens in [*sources[:SINGLE_WARM_UP], *sources[: job["singles"]]]:
+    for tokens in [*sources[: job["warm_up"]], *sources[: job["singles"]]]:
         began = time.perf_counter()
         _translate(translator, [tokens], job["beam"], candidate)
         spent.append(time.perf_counter() - began)
-    return spent[SINGLE_WARM_UP:]
-
-
-def _median(values: list[float]) -> float:
-    return statistics.median(values) if values else 0.0
+    return spent[job["warm_up"] :]
 
 
 if __name__ == "__main__":

@@ -124,17 +124,20 @@ def main() -> None:
     if job["save"] is not None:
         model.save_pretrained(job["save"])
         return
+    if job["singles"]:
+        spent = []
+        for source in [*sources[: job["warm_up"]], *sources[: job["singles"]]]:
+            began = time.perf_counter()
+            generate(model, [source], job["beam"])
+            spent.append(time.perf_counter() - began)
+        Path(job["out"]).write_text(json.dumps({"single_seconds": spent[job["warm_up"] :]}))
+        return
     generate(model, sources[: job["warm_up"]], job["beam"])
     began = time.perf_counter()
     results = generate(model, sources, job["beam"])
     seconds = time.perf_counter() - began
-    single = []
-    for source in sources[: job["singles"]]:
-        began = time.perf_counter()
-        generate(model, [source], job["beam"])
-        single.append(time.perf_counter() - began)
     Path(job["translations"]).write_text("".join(f"{' '.join(map(str, ids))}\n" for ids in results))
-    Path(job["out"]).write_text(json.dumps({"start_seconds": start, "seconds": seconds, "single_seconds": single}))
+    Path(job["out"]).write_text(json.dumps({"start_seconds": start, "seconds": seconds}))
 
 
 if __name__ == "__main__":
