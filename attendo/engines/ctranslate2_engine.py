@@ -22,7 +22,8 @@ from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 SOURCE_END = "end"  # EOS of a source; see ctranslate2_model.py
-BATCH_ROWS, BATCH_POSITIONS = 160, 4096  # sentences, and their source positions, each times the beam
+BATCH_ROWS: dict[Precision, int] = {"float32": 160, "int8": 80}  # sentences times beam
+BATCH_POSITIONS = 4096  # of their sources, times beam
 SCORED_POSITIONS = 512  # at once: each has logits of its own
 
 # CTranslate2 divides a log probability by length ** exponent. An exponent of 0 would also change when it stops; this
@@ -66,6 +67,7 @@ class CTranslate2Engine:
     def __init__(self, folder: Path, *, precision: Precision = "float32", n_workers: int | None = None) -> None:
         self.n_positions: int | None = json.loads((folder / "config.json").read_text(encoding="utf-8"))["n_positions"]
         self.n_workers = n_workers or cores()
+        self.rows = BATCH_ROWS[precision]
         self.translator = ctranslate2.Translator(
             str(folder), compute_type=precision, inter_threads=self.n_workers, intra_threads=1, max_queued_batches=-1
         )
@@ -220,7 +222,7 @@ class CTranslate2Engine:
         share = -(-(sum(lengths) + len(lengths)) // self.n_workers)
         batches = sorted_batches(
             lengths,
-            batch_size=batch_size or (max(1, BATCH_ROWS // beam) if batch_tokens is None else None),
+            batch_size=batch_size or (max(1, self.rows // beam) if batch_tokens is None else None),
             batch_tokens=max(1, min(batch_tokens or positions // beam, share)),
         )
         return [[chosen[k] for k in batch] for batch in batches]

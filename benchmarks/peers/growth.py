@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attendo.evaluation.chart import STYLE, Series, line_chart
+from attendo.machine import cores
 from benchmarks.peers.process import run
 from benchmarks.peers.results import Record, Results
 from benchmarks.peers.training import steady
@@ -129,6 +130,7 @@ def _measure(point: Point, folder: Path, updates: int) -> Record:
             *(sys.executable, "-m", "attendo", "train", *map(str, files), "--languages", "xx", "yy"),
             *("--valid-source", f"{folder}/valid.source", "--valid-target", f"{folder}/valid.target"),
             *("--preset", "tiny", "--steps", str(updates), "--out", str(bundle), "--quiet", "--device", "cpu"),
+            *("--processes", str(cores()), "--threads", "1"),  # as a longer run most often chooses by itself
             *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")),
         ]
     )

@@ -111,7 +111,7 @@ def _training(results: Results) -> str:
         rows.append(
             [
                 peer,
-                f"{variant}{' (its best)' if is_best else ''}",
+                f"{variant}{_chosen(variant, group)}{' (its best)' if is_best else ''}",
                 _spread([one["tokens_per_second"] for one in group], "{:,.0f}"),
                 f"{rates[peer, variant] / best:.2f}×" if best else "",
                 f"{_median(group, 'padding'):.1%}",
@@ -131,6 +131,12 @@ def _training(results: Results) -> str:
     if one in rates and two in rates:
         said.append(f"Two processes of one thread are {rates[two] / rates[one]:.2f}× as fast as one.")
     return "\n\n".join(said)
+
+
+def _chosen(variant: str, group: list[Record]) -> str:
+    """What attendo took where it had the choice, in processes × threads."""
+    splits = sorted({one["split"] for one in group if "split" in one}) if variant == INSTALLED else []
+    return f", which was {' or '.join(splits)}" if splits else ""
 
 
 def _loss(results: Results) -> str:

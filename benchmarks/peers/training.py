@@ -161,8 +161,10 @@ def _attendo(variant: Variant, task: Task, data: Data, environments: Path) -> di
         sample=task.evaluate,
         stop=not task.evaluate,
     )
+    machine = json.loads((out / "data.json").read_text(encoding="utf-8"))["machine"]
     found = {
         **steady(_progress(out), warm_up=task.warm_up),
+        "split": f"{machine['processes']} × {machine['threads']}",
         "wall_seconds": ran.seconds,
         "load_before": ran.load_before,
     }
