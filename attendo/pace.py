@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from attendo import machine
-from attendo.bundle import weights_of
 from attendo.data.prepare import Prepared
 from attendo.errors import AttendoError, ConfigError
 from attendo.models.transformer import Transformer
 from attendo.recipe import RunConfig
-from attendo.teamwork import Task, working_team
+from attendo.teamwork import Task, weights_to_send, working_team
 from attendo.training.settings import TrainingConfig
 from attendo.training.team import Team
 from attendo.training.trial import Trial, try_steps
@@ -157,7 +156,7 @@ def _measure(
     training, (steps, seconds) = config.training, trial
     with working_team(training, team) as working:
         if working.size > 1:
-            weights = {name: tensor.cpu() for name, tensor in weights_of(model).items()}
+            weights = weights_to_send(model)
             working.from_leader(Task(config=config, store=prepared.folder, weights=weights, device=name, trial=trial))
         return try_steps(
             model,

@@ -35,7 +35,7 @@ from attendo.pace import find_pace, settled
 from attendo.plan import announcement, bound, check_settings, misfit, next_folder, resolve
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
-from attendo.teamwork import Task, dismiss, follow, gather_generators, train_together, working_team
+from attendo.teamwork import Task, dismiss, follow, gather_generators, train_together, weights_to_send, working_team
 from attendo.text.corpus import languages_of
 from attendo.training.ema import MovingAverage
 from attendo.training.loop import Outcome, Validation
@@ -297,7 +297,7 @@ class _Run:
         return Task(
             config=self.config,
             store=self.prepared.folder,
-            weights={name: tensor.cpu() for name, tensor in weights_of(self.model).items()},
+            weights=weights_to_send(self.model),
             device=self.device_name,
             progress=progress,
             state=state,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attendo import machine
-from attendo.bundle import load_weights
+from attendo.bundle import load_weights, weights_of
 from attendo.data.loader import Pairs, batches_from
 from attendo.data.prepare import open_prepared
 from attendo.errors import AttendoError, DataError, TrainingError
@@ -49,6 +49,11 @@ class Task:
     progress: Progress = field(default_factory=Progress)
     state: dict[str, Tensor] | None = None  # as `capture` took it, with the generators of all ranks
     facts: Any = None
+
+
+def weights_to_send(model: Transformer) -> dict[str, Tensor]:
+    """The weights as every process can take them, whatever its device."""
+    return {name: tensor.cpu() for name, tensor in weights_of(model).items()}
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ frequent word is not drawn thousands of times.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +72,7 @@ class ResampledSide:
         found = []
         for first in range(0, len(self.ends), AT_ONCE):
             places, counts = places_of(self.ends, np.arange(first, min(first + AT_ONCE, len(self.ends))))
-            total = np.concatenate(([0], np.cumsum(sizes[self._taken(places, epoch)])))
-            found.append(np.diff(total[np.concatenate(([0], np.cumsum(counts)))]))
+            found.append(_sums(sizes[self._taken(places, epoch)], counts))
         return np.concatenate(found).astype(np.int32) if found else np.zeros(0, dtype=np.int32)
 
     def end_to_end(self, indices: Numbers, epoch: int) -> EndToEnd:
@@ -81,8 +80,7 @@ class ResampledSide:
         draws = self._drawn(epoch)
         words, n_words = places_of(self.ends, indices)
         ids, sizes = places_of(draws.ends, self._taken(words, epoch))
-        total = np.concatenate(([0], np.cumsum(sizes)))
-        return draws.ids[ids], np.diff(total[np.concatenate(([0], np.cumsum(n_words)))])
+        return draws.ids[ids], _sums(sizes, n_words)
 
     def _taken(self, places: Numbers, epoch: int) -> Numbers:
         """Which draw each of these occurrences of words takes."""
@@ -99,7 +97,7 @@ class ResampledSide:
     def _draw(self, epoch: int) -> Draws:
         key = np.array([self.seed & (2**64 - 1), epoch], dtype=np.uint64)
         random = np.random.Generator(np.random.Philox(key=key))
-        numbers = chain.from_iterable(random.random(1 << 16).tolist() for _ in iter(int, 1))
+        numbers = chain.from_iterable(random.random(1 << 16).tolist() for _ in repeat(None))
         draw, merged, rate = numbers.__next__, self.merger.merged, self.rate
         made = [
             merged(characters, rate, draw)
@@ -109,6 +107,12 @@ class ResampledSide:
         ends = np.cumsum([len(pieces) for pieces in made], dtype=np.int64)
         ids = np.fromiter(chain.from_iterable(made), dtype=np.uint32, count=int(ends[-1]) if made else 0)
         return Draws(epoch, ids, ends, np.cumsum(self.n_draws) - self.n_draws)
+
+
+def _sums(sizes: Numbers, counts: Numbers) -> Numbers:
+    """The sums of the first `counts[0]` sizes, of the next `counts[1]`, …; of none it is 0."""
+    total = np.concatenate(([0], np.cumsum(sizes)))
+    return np.diff(total[np.concatenate(([0], np.cumsum(counts)))])
 
 
 def _words(side: Side, tokenizer: Tokenizer) -> tuple[NDArray[np.int32], Numbers, list[list[int]]]:
