@@ -102,6 +102,13 @@ class Tree:
         self.token_log_probs += token_log_prob_BC.flatten().tolist()
         return torch.arange(start, len(self.ids)).view_as(parent_BC)
 
+    def append(self, parent: int, id_: int, token_log_prob: float) -> int:
+        """The node of one new candidate."""
+        self.parents.append(parent)
+        self.ids.append(id_)
+        self.token_log_probs.append(token_log_prob)
+        return len(self.ids) - 1
+
     def path(self, node: int) -> list[int]:
         """The nodes from the first id to `node`."""
         path = []

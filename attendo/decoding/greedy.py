@@ -5,7 +5,7 @@
 Shapes: N rows (hypotheses) still going on, V vocabulary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -43,6 +43,23 @@ def greedy(
 
     found = follow(step, select, state, choose, bos=bos, limits=limits, constraints=constraints, options=options)
     return [[hypothesis] for hypothesis in found]
+
+
+def greedy_ids(
+    step: Step[State], state: State, *, bos: int, eos: int, limit: int, forbidden: Sequence[int] = ()
+) -> Iterator[int]:
+    """The ids that `greedy` finds for the one sentence of the state, without EOS, each as soon as it is known."""
+    constraints = Constraints(eos=eos, limits=[limit], forbidden=forbidden)
+    row_N, ids_N = torch.zeros(1, dtype=torch.int64), torch.tensor([bos])
+    for length in range(limit):
+        logits_NV, state = step(ids_N, state)
+        log_probs_NV = constraints.log_probs(
+            logits_NV, sentence_N=row_N, length=length, prefix_N=row_N, prefix_of=lambda _: ()
+        )
+        ids_N = likeliest(log_probs_NV).cpu()
+        if ids_N.item() == eos:
+            return
+        yield int(ids_N.item())
 
 
 def follow(

@@ -1,10 +1,11 @@
 """Which engine serves a bundle: the fast one wherever it can, the reference for everything else."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, get_args
 
 from attendo.bundle import Bundle
+from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions
 from attendo.engines.ctranslate2_limits import representable, unsupported
 from attendo.engines.engine import Engine, EngineName, Precision
@@ -43,6 +44,7 @@ class AutoEngine:
         options: SearchOptions,
         *,
         prefixes: Sequence[Ids] | None = None,
+        phrases: Sequence[Sequence[Phrase]] | None = None,
         parts: Sequence[int] | None = None,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
@@ -55,6 +57,7 @@ class AutoEngine:
                 [limits[i] for i in rows],
                 options,
                 prefixes=None if prefixes is None or engine is self.fast else [prefixes[i] for i in rows],
+                phrases=None if phrases is None or engine is self.fast else [phrases[i] for i in rows],
                 parts=None if parts is None else [parts[i] for i in rows],
                 batch_size=batch_size,
                 batch_tokens=batch_tokens,
@@ -63,10 +66,12 @@ class AutoEngine:
             )
 
         beyond = unsupported(options) is not None
-        prefixed = [False] * len(sources) if prefixes is None else map(bool, prefixes)
+        none = [()] * len(sources)
+        asked = zip(none if prefixes is None else prefixes, none if phrases is None else phrases, strict=True)
         lengths = (max(len(source), limit) for source, limit in zip(sources, limits, strict=True))
         fits = [
-            not (beyond or begun) and self._reaches(length) for begun, length in zip(prefixed, lengths, strict=True)
+            not (beyond or prefix or held) and self._reaches(length)
+            for (prefix, held), length in zip(asked, lengths, strict=True)
         ]
         return self._divided(fits, by)
 
@@ -90,6 +95,10 @@ class AutoEngine:
 
         pairs = zip(sources, targets, strict=True)
         return self._divided([self._reaches(max(len(source), len(target))) for source, target in pairs], by)
+
+    def stream(self, source: Ids, limit: int) -> Iterator[int]:
+        engine = self.fast if self._reaches(max(len(source), limit)) else self.reference
+        return engine.stream(source, limit)
 
     def _reaches(self, length: int) -> bool:
         """Whether the fast engine has positions for so many ids."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import ctranslate2
 
+from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, make_hypothesis
 from attendo.engines.batches import sorted_batches
 from attendo.engines.ctranslate2_limits import unsupported
@@ -23,6 +24,7 @@ from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 SOURCE_END = "end"  # EOS of a source; see ctranslate2_model.py
 BATCH_ROWS: dict[Precision, int] = {"float32": 160, "int8": 80}  # sentences times beam
+GREEDY_ROWS: dict[Precision, int] = {"float32": 160, "int8": 40}
 BATCH_POSITIONS = 4096  # of their sources, times beam
 SCORED_POSITIONS = 512  # at once: each has logits of its own
 
@@ -30,6 +32,7 @@ SCORED_POSITIONS = 512  # at once: each has logits of its own
 # one divides by 1, to the last bit of a float32.
 _NO_PENALTY = 1e-9
 _EOS = str(EOS)
+_NEVER = [[str(id)] for id in (PAD, BOS, UNK)]
 
 
 class _Names(dict[int, str]):
@@ -67,7 +70,7 @@ class CTranslate2Engine:
     def __init__(self, folder: Path, *, precision: Precision = "float32", n_workers: int | None = None) -> None:
         self.n_positions: int | None = json.loads((folder / "config.json").read_text(encoding="utf-8"))["n_positions"]
         self.n_workers = n_workers or cores()
-        self.rows = BATCH_ROWS[precision]
+        self.precision = precision
         self.translator = ctranslate2.Translator(
             str(folder), compute_type=precision, inter_threads=self.n_workers, intra_threads=1, max_queued_batches=-1
         )
@@ -84,6 +87,7 @@ class CTranslate2Engine:
         options: SearchOptions,
         *,
         prefixes: Sequence[Ids] | None = None,
+        phrases: Sequence[Sequence[Phrase]] | None = None,
         parts: Sequence[int] | None = None,  # noqa: ARG002 (only samples need them)
         batch_size: int | None = None,
         batch_tokens: int | None = None,
@@ -100,7 +104,7 @@ class CTranslate2Engine:
         nobody sees them: with `scores`, and for the order of a search that was done once more, the model's own are
         computed from the ids.
         """
-        if reason := unsupported(options, prefixes=prefixes is not None):
+        if reason := unsupported(options, prefixes=prefixes is not None, phrases=phrases is not None and any(phrases)):
             raise UnableError(f"the ctranslate2 engine cannot search so: {reason}. Use the torch engine.")
         self._require_positions(max(map(len, sources), default=0))
         reach = limits if self.longest_target is None else [min(limit, self.longest_target) for limit in limits]
@@ -164,6 +168,25 @@ class CTranslate2Engine:
                 found[i] = one.result().log_probs
         return found
 
+    def stream(self, source: Ids, limit: int) -> Iterator[int]:
+        """The ids that greedy `search` finds for one source, each as soon as it is known."""
+        self._require_positions(len(source))
+        reach = limit if self.longest_target is None else min(limit, self.longest_target)
+        n_ids = 0
+        for step in self.translator.generate_tokens(
+            _source_tokens(source),
+            suppress_sequences=_NEVER,
+            max_input_length=0,
+            max_decoding_length=reach,
+            min_decoding_length=0,
+        ):
+            if step.token == _EOS:
+                return
+            yield _number(step.token)
+            n_ids += 1
+        if n_ids == reach:
+            self._require_positions(limit)
+
     def _start(
         self, sources: Sequence[Ids], rows: list[int], limit: int, options: SearchOptions, *, all_ended: bool = False
     ) -> _Job:
@@ -181,7 +204,7 @@ class CTranslate2Engine:
             length_penalty=_exponent(options),
             return_scores=options.beam > 1,
             return_end_token=True,
-            suppress_sequences=[[str(id)] for id in (PAD, BOS, UNK)],
+            suppress_sequences=_NEVER,
             max_input_length=0,
             max_decoding_length=limit,
             min_decoding_length=0,
@@ -220,9 +243,10 @@ class CTranslate2Engine:
         chosen = list(rows)
         lengths = [len(sequences[i]) for i in chosen]
         share = -(-(sum(lengths) + len(lengths)) // self.n_workers)
+        rows_at_once = (GREEDY_ROWS if beam == 1 else BATCH_ROWS)[self.precision]
         batches = sorted_batches(
             lengths,
-            batch_size=batch_size or (max(1, self.rows // beam) if batch_tokens is None else None),
+            batch_size=batch_size or (max(1, rows_at_once // beam) if batch_tokens is None else None),
             batch_tokens=max(1, min(batch_tokens or positions // beam, share)),
         )
         return [[chosen[k] for k in batch] for batch in batches]

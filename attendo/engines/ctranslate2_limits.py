@@ -23,7 +23,7 @@ def representable(config: TransformerConfig) -> str | None:
     return None
 
 
-def unsupported(options: SearchOptions, *, prefixes: bool = False) -> str | None:
+def unsupported(options: SearchOptions, *, prefixes: bool = False, phrases: bool = False) -> str | None:
     """Why CTranslate2 cannot search so, in a sentence; None: it can."""
     if options.sample:
         return "its samples cannot be drawn again for the same sentence in another batch (sample)"
@@ -33,6 +33,8 @@ def unsupported(options: SearchOptions, *, prefixes: bool = False) -> str | None
         return "it gives the probability of what may not be repeated to the rest (no_repeat_ngram)"
     if prefixes:
         return "it leaves the log probability of a prefix out of the score (prefixes)"
+    if phrases:
+        return "it cannot be made to say what a translation must hold (phrases)"
     if options.beam > 1 and options.stopping == "exact":
         return "it cannot go on until nothing better can come (stopping 'exact'); it knows 'first' only"
     return None

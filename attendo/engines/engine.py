@@ -1,8 +1,9 @@
 """What executes a model: the one thing a translator asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol
 
+from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions
 from attendo.errors import ConfigError
 from attendo.reporting import Reporter
@@ -29,14 +30,17 @@ class Engine(Protocol):
         options: SearchOptions,
         *,
         prefixes: Sequence[Ids] | None = None,
+        phrases: Sequence[Sequence[Phrase]] | None = None,
         parts: Sequence[int] | None = None,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
         scores: bool = False,
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any.
+        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix and holding
+        its phrases, if any.
 
+        phrases: none for a source is an empty sequence; see `Phrase`.
         parts: a number for each source; equal sources with different numbers draw different samples.
         batch_size, batch_tokens: sentences and source positions at once; None is what suits the engine.
         scores: whether log probabilities are wanted. They are the model's own, those that `score` gives; without this
@@ -53,3 +57,6 @@ class Engine(Protocol):
         reporter: Reporter | None = None,
     ) -> list[list[float]]:
         """log p of each target id and its EOS, given the source and what comes before."""
+
+    def stream(self, source: Ids, limit: int) -> Iterator[int]:
+        """The ids that greedy `search` finds for one source, each as soon as it is known."""

@@ -8,13 +8,17 @@ Suffixes: M models, B sentences, S source length, T target length, D d_model, V 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from attendo.data.batch import lengths, make_batch, pad
 from attendo.decoding.beam import search
+from attendo.decoding.constrained import constrained_search, inner_beam, width
+from attendo.decoding.greedy import greedy_ids
+from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
 from attendo.engines.batches import sorted_batches
 from attendo.models.transformer import Transformer
@@ -55,13 +59,15 @@ class TorchEngine:
         options: SearchOptions,
         *,
         prefixes: Sequence[Ids] | None = None,
+        phrases: Sequence[Sequence[Phrase]] | None = None,
         parts: Sequence[int] | None = None,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
         scores: bool = False,  # noqa: ARG002 (the search knows them anyway)
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any.
+        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix and holding
+        its phrases, if any.
 
         parts: a number for each source; equal sources with different numbers draw different samples.
         """
@@ -69,6 +75,9 @@ class TorchEngine:
         # Every draw is a row of its own from the beginning: many draws of few sentences are as large as few of many.
         draws = options.n_best if options.sample else 1
         positions = SINGLE_TOKENS if options.sample or options.beam == 1 else BATCH_TOKENS
+        held = phrases if phrases is not None and any(phrases) else None
+        if held is not None:  # phrases widen the beam
+            positions = BATCH_TOKENS * inner_beam(options) // max(width(one, options) for one in held)
         batches = sorted_batches(
             [len(ids) for ids in sources],
             batch_size=None if batch_size is None else max(1, batch_size // draws),
@@ -77,7 +86,12 @@ class TorchEngine:
         with torch.inference_mode():
             step = self._stepper()
             for rows in (reporter or Silent()).track(batches, "Translating", len(batches)):
-                hypotheses = search(
+                way: Callable[..., list[list[Hypothesis]]]
+                if held is None:
+                    way = partial(search, keys=[(parts[i] if parts else 0, *sources[i]) for i in rows])
+                else:
+                    way = partial(constrained_search, phrases=[held[i] for i in rows])
+                hypotheses = way(
                     step,
                     self._select,
                     self._start([sources[i] for i in rows]),
@@ -85,7 +99,6 @@ class TorchEngine:
                     eos=EOS,
                     limits=[limits[i] for i in rows],
                     options=options,
-                    keys=[(parts[i] if parts else 0, *sources[i]) for i in rows],
                     forbidden=(PAD, BOS, UNK),
                     prefixes=None if prefixes is None else [prefixes[i] for i in rows],
                 )
@@ -122,6 +135,19 @@ class TorchEngine:
                 for i, row in zip(rows, log_probs_N.split(batch.target_lengths_B.tolist()), strict=True):
                     found[i] = row.tolist()
         return [found[i] for i in range(len(sources))]
+
+    def stream(self, source: Ids, limit: int) -> Iterator[int]:
+        """The ids that greedy `search` finds for one source, each as soon as it is known."""
+        with torch.inference_mode():
+            ids = greedy_ids(
+                self._stepper(), self._start([source]), bos=BOS, eos=EOS, limit=limit, forbidden=(PAD, BOS, UNK)
+            )
+        while True:
+            with torch.inference_mode():  # which belongs to the thread, so not while whoever asks goes on
+                id_ = next(ids, None)
+            if id_ is None:
+                return
+            yield id_
 
     def _start(self, sources: Sequence[Ids]) -> Caches:
         source_BS, lengths_B = pad(sources, after=EOS).to(self.device), lengths(sources).to(self.device)
