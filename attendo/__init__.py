@@ -20,17 +20,18 @@ __version__ = "0.1.0"
 if _TYPE_CHECKING:
     from attendo.bundle import Bundle, open_bundle
     from attendo.decoding.search import SearchOptions
+    from attendo.drafting import Candidate, Translation
     from attendo.errors import AttendoError
     from attendo.run import resume, train
-    from attendo.translator import Candidate, PairScore, Translation, Translator, load
+    from attendo.translator import PairScore, Translator, load
 
 _HOMES = {
     "AttendoError": "attendo.errors",
     "Bundle": "attendo.bundle",
-    "Candidate": "attendo.translator",
+    "Candidate": "attendo.drafting",
     "PairScore": "attendo.translator",
     "SearchOptions": "attendo.decoding.search",
-    "Translation": "attendo.translator",
+    "Translation": "attendo.drafting",
     "Translator": "attendo.translator",
     "load": "attendo.translator",
     "open_bundle": "attendo.bundle",

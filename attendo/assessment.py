@@ -95,6 +95,8 @@ def assess(
             sources,
             options=options,
             max_length=max_length,
+            split=False,  # a test set is translated line by line, as the model does it by itself
+            check=False,
             batch_size=batch_size,
             batch_tokens=batch_tokens,
             reporter=reporter,

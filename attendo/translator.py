@@ -7,54 +7,15 @@ from pathlib import Path
 
 from attendo.bundle import Bundle, open_bundle
 from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.drafting import Drafter, Sentence, Translation
 from attendo.engines.choice import open_engine
-from attendo.engines.engine import Engine, EngineName, Precision
+from attendo.engines.engine import Engine, EngineName, Precision, UnableError
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.machine import DeviceName
 from attendo.reporting import Reporter
 from attendo.text.corpus import trim
+from attendo.text.glossary import Glossary
 from attendo.text.pair import TokenizerPair
-from attendo.text.segments import split_long
-from attendo.text.tokenizer import UNK
-
-EXTRA_LENGTH = 50  # a translation may be so many pieces longer than its source, as in the paper
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """One translation. log_prob = log p(text | source); score is that with the length penalty.
-
-    Both are the model's own, as `Translator.score` gives them, where `scores` were asked for, and None elsewhere.
-    """
-
-    text: str
-    log_prob: float | None
-    score: float | None
-    finished: bool  # False: cut at the length limit
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Translation:
-    """What became of one line, and in how many parts it was translated.
-
-    The candidates are best first; those that were sampled are in the order in which they were drawn.
-    """
-
-    source: str
-    candidates: tuple[Candidate, ...]
-    parts: int = 1
-
-    @property
-    def text(self) -> str:
-        return self.candidates[0].text
-
-    @property
-    def score(self) -> float | None:
-        return self.candidates[0].score
-
-    @property
-    def log_prob(self) -> float | None:
-        return self.candidates[0].log_prob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +29,7 @@ class PairScore:
 class Translator:
     """Translates and scores raw text with an engine and its tokenizers.
 
-    `max_length` is how many pieces a source may have before it is translated in parts, `bundles` the folders that the
-    models came from, if any, and `precision` what the engine computes in.
+    `bundles` are the folders that the models came from, if any, and `precision` is what the engine computes in.
     """
 
     def __init__(
@@ -84,8 +44,13 @@ class Translator:
     ) -> None:
         self.engine = engine
         self.tokenizers = tokenizers
-        self.max_length = max_length
         self.languages = languages
+        self.drafter = Drafter(
+            tokenizers,
+            max_length=max_length,
+            longest_target=engine.longest_target,
+            language=languages[0] if languages else "",
+        )
         self.bundles = tuple(bundles)
         self.precision = precision
 
@@ -126,6 +91,11 @@ class Translator:
         )
 
     @property
+    def max_length(self) -> int:
+        """How many pieces a sentence may have before it is translated in parts."""
+        return self.drafter.max_length
+
+    @property
     def target_language(self) -> str:
         """The target's code, or nothing where it is not known."""
         return self.languages[1] if self.languages else ""
@@ -139,6 +109,10 @@ class Translator:
         options: SearchOptions | None = None,
         max_length: int | None = None,
         prefix: str | None = None,
+        split: bool = True,
+        check: bool = True,
+        keep: Sequence[str] = (),
+        glossary: Glossary | None = None,
         scores: bool = False,
     ) -> Translation:
         """One text; see `translate_many`."""
@@ -149,6 +123,10 @@ class Translator:
             options=options,
             max_length=max_length,
             prefixes=[prefix],
+            split=split,
+            check=check,
+            keep=[keep],
+            glossary=glossary,
             scores=scores,
         )[0]
 
@@ -161,6 +139,10 @@ class Translator:
         options: SearchOptions | None = None,
         max_length: int | None = None,
         prefixes: Sequence[str | None] | None = None,
+        split: bool = True,
+        check: bool = True,
+        keep: Sequence[Sequence[str]] | None = None,
+        glossary: Glossary | None = None,
         scores: bool = False,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
@@ -169,13 +151,21 @@ class Translator:
         """The translations of many texts, in their order.
 
         `options` says everything about the search; `beam` and `n_best` are the two of it that are asked for most.
-        `max_length` limits a translation in pieces; without it the limit is the source's length and 50 more, or the
-        prefix's if that is longer. `prefixes` are what each translation begins with; None and an empty one are none.
-        A text of nothing but white space becomes empty; white space at the ends is left out, as it is in training. A
-        text longer than the model was trained for is translated in parts, and the first of them has the prefix.
-        `scores`: candidates have a log_prob and a score; by the ctranslate2 engine that is more work.
+        `max_length` limits the translation of a sentence in pieces; without it the limit is the source's length and 50
+        more, or the prefix's if that is longer. `prefixes` are what each translation begins with; None and an empty one
+        are none.
+
+        `split`: a text is cut into sentences, each translated by itself, and all white space stays as it is. Without
+        it a text is one sentence, and white space at its ends is left out, as it is in training. Either way a sentence
+        longer than the model was trained for is translated in parts. The first part has the prefix.
+
+        `check`: placeholders, numbers, addresses and tags that a translation lost are put right by a second search, and
+        there are warnings where that fails or something else looks wrong. `keep` are further strings of each text that
+        must come out as they are, in their order. `glossary` gives the translation of terms.
+
+        `scores`: candidates have a log_prob, a score and pieces; by the ctranslate2 engine that is more work.
         """
-        for name, given in (("texts", texts), ("prefixes", prefixes)):
+        for name, given in (("texts", texts), ("prefixes", prefixes), ("keep", keep)):
             if isinstance(given, str):
                 raise DataError(f"{name} = {given[:60]!r}: must be a list of texts, such as [text], not one text.")
         for name, value in (("max_length", max_length), ("batch_size", batch_size), ("batch_tokens", batch_tokens)):
@@ -185,45 +175,71 @@ class Translator:
             options = SearchOptions(beam=5 if beam is None else beam, n_best=1 if n_best is None else n_best)
         elif beam is not None or n_best is not None:
             raise ConfigError("beam and n_best are part of options: say them once, in SearchOptions(beam=…, n_best=…).")
-        lines = [trim(text) for text in texts]
-        longest = self.engine.longest_target
-        if longest is not None and max_length is not None and max_length > longest:
-            raise ConfigError(f"max_length = {max_length}: must be at most {longest}, what learned positions reach.")
-        beginnings = self._encode_prefixes(prefixes, lines, max_length)
-        sources: list[list[int]] = []  # of each part
-        spaces: list[str] = []
-        part_prefixes: list[list[int]] = []
-        ranges: list[range] = []
-        for line, ids, beginning in zip(lines, self.tokenizers.source.encode_batch(lines), beginnings, strict=True):
-            first = len(sources)
-            if line and not line.isspace():
-                parts = [(ids, "")] if len(ids) <= self.max_length else self._split(line)
-                for part, space in parts:
-                    sources.append(part)
-                    spaces.append(space)
-                part_prefixes += [beginning] + [[]] * (len(parts) - 1)
-            ranges.append(range(first, len(sources)))
-        limits = [
-            max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH
-            for ids, prefix in zip(sources, part_prefixes, strict=True)
-        ]
-        found = self.engine.search(
-            sources,
-            limits,
-            options,
-            prefixes=part_prefixes if any(part_prefixes) else None,
-            parts=[number for rows in ranges for number in range(len(rows))],
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            scores=scores,
-            reporter=reporter,
+        if not check and (keep or glossary):
+            raise ConfigError("keep and glossary need check: without it nothing is looked for in a translation.")
+        drafts = self.drafter.drafts(
+            texts, max_length=max_length, prefixes=prefixes, split=split, check=check, keep=keep, glossary=glossary
         )
-        return [
-            self._joined(
-                line, found[rows.start : rows.stop], spaces[rows.start : rows.stop], options if scores else None
+
+        def search(sentences: Sequence[Sentence]) -> list[list[Hypothesis]]:
+            return self.search(
+                sentences,
+                options,
+                scores=scores,
+                batch_size=batch_size,
+                batch_tokens=batch_tokens,
+                reporter=reporter,
             )
-            for line, rows in zip(texts, ranges, strict=True)
+
+        hypotheses = iter(search([sentence for draft in drafts for sentence in draft.sentences]))
+        found = [[next(hypotheses) for _ in draft.sentences] for draft in drafts]
+        again = [
+            (draft, kept, number, sentence)
+            for draft, kept in zip(drafts, found, strict=True)
+            for number, sentence in self.drafter.lost(draft, kept).items()
         ]
+        if again:
+            for (draft, kept, number, _), new in zip(again, search([one for *_, one in again]), strict=True):
+                if self.drafter.better(draft, number, new, kept[number]):
+                    kept[number] = new
+        scored_by = options if scores else None
+        return [self.drafter.finish(draft, kept, scored_by) for draft, kept in zip(drafts, found, strict=True)]
+
+    def search(
+        self,
+        sentences: Sequence[Sentence],
+        options: SearchOptions,
+        *,
+        scores: bool = False,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        reporter: Reporter | None = None,
+    ) -> list[list[Hypothesis]]:
+        """What the engine finds for each sentence. Where it cannot be made to hold phrases, they are left out.
+
+        So it is with sampling and with groups of a beam, whatever the engine.
+        """
+
+        def ask(phrases: bool) -> list[list[Hypothesis]]:
+            return self.engine.search(
+                [one.ids for one in sentences],
+                [one.limit for one in sentences],
+                options,
+                prefixes=[one.prefix for one in sentences] if any(one.prefix for one in sentences) else None,
+                phrases=[one.phrases for one in sentences] if phrases else None,
+                parts=[one.part for one in sentences],
+                batch_size=batch_size,
+                batch_tokens=batch_tokens,
+                scores=scores,
+                reporter=reporter,
+            )
+
+        if options.sample or options.diversity_groups > 1 or not any(one.phrases for one in sentences):
+            return ask(False)
+        try:
+            return ask(True)
+        except UnableError:
+            return ask(False)
 
     def score(
         self,
@@ -245,85 +261,6 @@ class Translator:
             reporter=reporter,
         )
         return [PairScore(log_prob=math.fsum(row), n_pieces=len(row)) for row in log_probs]
-
-    def encode_prefix(self, prefix: str, *, max_length: int | None = None) -> list[int]:
-        """The ids that a translation begins with, all of them within the model's reach, or an error that says why not.
-
-        White space at the ends is left out, as everywhere.
-        """
-        text, longest = trim(prefix), self.engine.longest_target
-        if one_line(text) != text:
-            raise DataError(f"the prefix {text!r} has line breaks, and a translation is one line. Remove them.")
-        encode = self.tokenizers.target.encode
-        ids = encode(text)
-        if UNK in ids:
-            unknown = ", ".join(repr(one) for one in dict.fromkeys(text) if UNK in encode(one))
-            raise DataError(
-                f"the prefix {text!r} has characters that the tokenizer does not know: {unknown}. Leave them out."
-            )
-        if longest is not None and max_length is None and len(ids) + EXTRA_LENGTH > longest:
-            raise DataError(
-                f"the prefix {text!r} has {len(ids)} pieces, and with the {EXTRA_LENGTH} that may follow it is "
-                f"longer than the {longest} that the model's learned positions reach. Shorten it, or set "
-                f"max_length to at most {longest}."
-            )
-        if max_length is not None and len(ids) > max_length:
-            raise ConfigError(
-                f"max_length = {max_length}: the prefix {text!r} alone has {len(ids)} pieces. Allow more, or "
-                "shorten the prefix."
-            )
-        return ids
-
-    def _encode_prefixes(
-        self, prefixes: Sequence[str | None] | None, lines: Sequence[str], max_length: int | None
-    ) -> list[list[int]]:
-        """The ids that the translation of each line begins with; lines of one prefix share them."""
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise DataError(
-                f"there are {len(lines)} texts and {len(prefixes)} prefixes. Give each text one; an empty one is none."
-            )
-        if prefixes is None or not any(prefixes):
-            return [[]] * len(lines)
-        encoded = {
-            one: self.encode_prefix(one, max_length=max_length) if one else [] for one in dict.fromkeys(prefixes)
-        }
-        return [encoded[one] for one in prefixes]
-
-    def _split(self, line: str) -> list[tuple[list[int], str]]:
-        """The ids of each part, and the white space that follows it."""
-        encode = self.tokenizers.source.encode
-        parts = split_long(line, limit=self.max_length, count=lambda part: len(encode(part)))
-        return [(encode(part), space) for part, space in parts]
-
-    def _joined(
-        self, line: str, parts: Sequence[list[Hypothesis]], spaces: Sequence[str], options: SearchOptions | None
-    ) -> Translation:
-        """The i-th candidate of a line is made of the i-th hypothesis of each of its parts; scored by the options."""
-        log_prob = score = None if options is None else 0.0
-        if not parts:
-            nothing = Candidate(text="", log_prob=log_prob, score=score, finished=True)
-            return Translation(source=line, candidates=(nothing,))
-        decode = self.tokenizers.target.decode
-        candidates = []
-        for chosen in zip(*parts, strict=False):
-            text = "".join([decode(one.ids) + space for one, space in zip(chosen, spaces, strict=True)])
-            if options is not None:
-                log_prob = math.fsum(one.log_prob for one in chosen)
-                score = log_prob / options.penalty(sum(len(one.ids) + 1 for one in chosen))
-            candidates.append(
-                Candidate(
-                    text=one_line(text),
-                    log_prob=log_prob,
-                    score=score,
-                    finished=all(one.finished for one in chosen),
-                )
-            )
-        return Translation(source=line, candidates=tuple(candidates), parts=len(parts))
-
-
-def one_line(text: str) -> str:
-    """A model can spell a line break; one line in is one line out."""
-    return text.replace("\n", " ").replace("\r", " ")
 
 
 def load(

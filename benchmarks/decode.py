@@ -33,6 +33,7 @@ from attendo import machine
 from attendo.data.batch import pad
 from attendo.decoding import beam, constraints, greedy
 from attendo.decoding.search import SearchOptions
+from attendo.drafting import EXTRA_LENGTH
 from attendo.engines import torch_engine
 from attendo.engines.batches import sorted_batches
 from attendo.engines.torch_engine import TorchEngine
@@ -41,7 +42,6 @@ from attendo.nn.cache import KeysValues
 from attendo.nn.embedding import OutputProjection
 from attendo.text.corpus import read_lines
 from attendo.text.tokenizer import BOS, EOS, PAD
-from attendo.translator import EXTRA_LENGTH
 
 SEARCHES = {  # with the peer's own length penalty, since another one makes outputs of another length
     "greedy": SearchOptions(beam=1, length_penalty="average"),

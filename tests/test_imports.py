@@ -19,6 +19,7 @@ ORDER = (
     "machine",
     "storage",
     "text",
+    "documents",
     "nn",
     "data",
     "models",
@@ -27,6 +28,7 @@ ORDER = (
     "decoding",
     "card",
     "bundle",
+    "drafting",
     "engines",
     "evaluation",
     "translator",
@@ -39,6 +41,7 @@ ORDER = (
     "plan",
     "run",
     "attendo",
+    "serving",
     "cli",
     "__main__",
 )

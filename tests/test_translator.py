@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from attendo.decoding.search import SearchOptions
+from attendo.drafting import EXTRA_LENGTH, one_line
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import build
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import Tokenizer, train_tokenizer
-from attendo.translator import EXTRA_LENGTH, Translator, load, one_line, perplexity
+from attendo.translator import Translator, load, perplexity
 from tests.numerals import ENGLISH, sentence_pairs
 
 
@@ -47,22 +48,29 @@ def test_results_come_in_the_order_of_the_input(tiny):
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", " \t  ", "\u00a0", "\u2028", "\u3000 "])
-def test_text_without_anything_visible_stays_empty(tiny, text):
-    before, empty, after = tiny.translate_many(["one.", text, "two."], scores=True)
-    assert (empty.source, empty.text, empty.log_prob, empty.score, empty.parts) == (text, "", 0.0, 0.0, 1)
+@pytest.mark.parametrize("split", [True, False])
+def test_text_without_anything_visible_stays_so(tiny, text, split):
+    before, empty, after = tiny.translate_many(["one.", text, "two."], split=split, scores=True)
+    kept = text if split else ""
+    assert (empty.source, empty.text, empty.log_prob, empty.score, empty.parts) == (text, kept, 0.0, 0.0, 1)
     assert (before.text, after.text) == ("eins.", "zwei.")
 
 
-def test_white_space_at_the_ends_does_not_matter(tiny):
+@pytest.mark.parametrize(("before", "after"), [("  ", ""), ("", " "), ("\t", "\n")])
+def test_white_space_at_the_ends_does_not_matter_to_the_model(tiny, before, after):
     plain = tiny.translate("two three.", scores=True)
-    for text in ("  two three.", "two three. ", "\ttwo three."):
-        found = tiny.translate(text, scores=True)
-        assert (found.text, found.log_prob) == (plain.text, close(plain.log_prob))
+    found = tiny.translate(f"{before}two three.{after}", scores=True)
+    assert (found.text, found.log_prob) == (before + plain.text + after, close(plain.log_prob))
+    whole = tiny.translate(f"{before}two three.{after.strip(chr(10))}", split=False, scores=True)
+    assert (whole.text, whole.log_prob) == (plain.text, close(plain.log_prob))
 
 
 @pytest.mark.parametrize("text", ["one\u2028two.", "one\u0085two.", "one\x0btwo\x0ctwo.", "one\rtwo.", "one\ntwo."])
 def test_a_translation_is_one_line(tiny, text):
-    assert not set("\n\r") & set(tiny.translate(text).text)
+    assert not set("\n\r") & set(tiny.translate(text, split=False).text)
+    breaks = [character for character in text if not character.isalpha() and character != "."]
+    found = tiny.translate(text).text
+    assert [character for character in found if character in breaks] == breaks
 
 
 def test_a_model_that_spells_line_breaks_gives_one_line():
@@ -245,7 +253,7 @@ def test_typed_control_pieces_are_text(tiny, typed):
     ids = tiny.tokenizers.source.encode(f"one {typed} two.")
     assert min(ids) > 3
     assert tiny.tokenizers.source.decode(ids) == f"one {typed} two."
-    before, strange, after = tiny.translate_many(["three.", f"one {typed} two.", "four."])
+    before, strange, after = tiny.translate_many(["three.", f"one {typed} two.", "four."], split=False, check=False)
     assert (before.text, after.text) == ("drei.", "vier.")
     assert strange.text
     assert typed not in strange.text or typed == "<0x41>"

@@ -14,8 +14,13 @@ class ReaderGoneError(Exception):
 
 def output(text: str) -> None:
     """A line of results, in UTF-8 whatever the locale, ended by a line feed alone."""
+    raw_output(text + "\n")
+
+
+def raw_output(text: str) -> None:
+    """Results just as they are, in UTF-8."""
     with _somebody_reads():
-        require_output().buffer.write(text.encode("utf-8") + b"\n")
+        require_output().buffer.write(text.encode("utf-8"))
 
 
 def flush() -> None:

@@ -15,7 +15,8 @@ from attendo.cli.results import flush, output, require_output
 from attendo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from attendo.translator import Translation
+    from attendo.decoding.search import SearchOptions
+    from attendo.drafting import Translation
 
 
 @click.command(name="translate")
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 @click.option("--text", help="One text to translate. [lines of standard input]")
 @click.option("--prefix", help="What every translation begins with.")
 @click.option("--prefixes", type=click.Path(), help="A file of what each begins with, line by line; empty is none.")
+@click.option("--document", type=click.Path(), help="A file to translate whole: .txt, .md, .html, .srt, .po, .xliff.")
+@click.option("--out", type=click.Path(), help="With --document: where its translation goes. [standard output]")
+@click.option("--glossary", type=click.Path(), help="A file of terms that must be used: source TAB target.")
+@click.option("--no-split", is_flag=True, help="A line is one sentence to the model, however many are in it.")
+@click.option("--no-check", is_flag=True, help="Do not look for lost numbers, placeholders, addresses and tags.")
 @executing
 @searching(n_best=True)
 @common("seed", "device", "quiet", "as_json")
@@ -33,6 +39,11 @@ def command(
     text: str | None,
     prefix: str | None,
     prefixes: str | None,
+    document: str | None,
+    out: str | None,
+    glossary: str | None,
+    no_split: bool,
+    no_check: bool,
     search: dict[str, Any],
     max_length: int | None,
     batch_size: int | None,
@@ -47,11 +58,14 @@ def command(
     """Translate lines of text: one line out for each line in, in the same order, while more lines come.
 
     With --n-best, each line gives its translations best first as `number TAB score TAB text`; with --sample in the
-    order they were drawn.
+    order they were drawn. With --document a file keeps its structure and is translated as a whole.
     """
+    from attendo.cli.document import translate_document
     from attendo.cli.stream import arriving, standard_input
+    from attendo.cli.telling import Telling
     from attendo.decoding.search import SearchOptions
     from attendo.text.corpus import decode_lines, read_lines
+    from attendo.text.glossary import read_glossary
     from attendo.translator import load
 
     if seed is not None and not search["sample"]:
@@ -59,12 +73,40 @@ def command(
     if prefix is not None and prefixes is not None:
         raise ConfigError("--prefix is for all lines and --prefixes for each: give one of the two.")
     options = SearchOptions(**search, **given(seed=seed))
-    if text is not None and "\n" in text:
-        raise ConfigError("--text is one line, and this text has line breaks. Give several lines on standard input.")
+    if text is not None and "\n" in text and (no_split or options.n_best > 1):
+        raise ConfigError(
+            "--text has line breaks, and with --no-split or --n-best it must be one line. Give several lines on "
+            "standard input."
+        )
+    if glossary is not None and no_check:
+        raise ConfigError("--glossary and --no-check: terms are found by looking. Leave out one of the two.")
+    _check_document(
+        document,
+        out,
+        text=text,
+        prefix=prefix,
+        prefixes=prefixes,
+        as_json=as_json,
+        no_check=no_check,
+        options=options,
+    )
+    terms = None if glossary is None else read_glossary(glossary)
+    how: dict[str, Any] = {
+        "options": options,
+        "max_length": max_length,
+        "split": not no_split,
+        "check": not no_check,
+        "glossary": terms,
+        "batch_size": batch_size,
+        "batch_tokens": batch_tokens,
+    }
     results_scroll_by = require_output().isatty()
-    given_lines = standard_input() if text is None else None
+    given_lines = standard_input() if text is None and document is None else None
     with reporting(quiet) as reporter:
         translator = load([bundle, *ensemble], engine=engine, precision=precision, device=device, reporter=reporter)
+        if document is not None:
+            translate_document(translator, document, out, how, reporter)
+            return
         if given_lines is not None and sys.stdin.isatty():
             reporter.say(
                 "Type or paste lines to translate, then Ctrl-D on a line of its own. (Or use --text, or < FILE.)"
@@ -72,19 +114,16 @@ def command(
         lines = decode_lines(given_lines, "standard input") if given_lines is not None else iter([text or ""])
         pairs: Iterator[tuple[str, str | None]] = zip(lines, itertools.repeat(prefix), strict=False)
         if prefixes is not None:
-            check = functools.partial(translator.encode_prefix, max_length=max_length)
+            check = functools.partial(translator.drafter.encode_prefix, max_length=max_length)
             pairs = _paired(lines, read_lines(prefixes), prefixes, check)
 
         def translate() -> "Iterator[Translation]":
             for chunk in arriving(pairs) if text is None else [list(pairs)]:
                 yield from translator.translate_many(
                     [line for line, _ in chunk],
-                    options=options,
-                    max_length=max_length,
                     prefixes=[beginning for _, beginning in chunk],
                     scores=as_json or options.n_best > 1,
-                    batch_size=batch_size,
-                    batch_tokens=batch_tokens,
+                    **how,
                 )
                 flush()
 
@@ -92,12 +131,9 @@ def command(
         if given_lines is not None and not results_scroll_by:  # where they do, a bar would be in their way
             translations = reporter.track(translations, "Translating")
         told = False
+        tell = Telling(reporter, "Line")
         for number, translation in enumerate(translations, start=1):
-            if translation.parts > 1:
-                reporter.say(
-                    f"Line {number} is longer than the {translator.max_length} pieces the model was trained for: "
-                    f"translated in {translation.parts} parts."
-                )
+            tell.of(number, translation)
             found = len(translation.candidates)
             if found < options.n_best and translation.source.strip() and not told:
                 told = True
@@ -112,6 +148,34 @@ def command(
                     output(f"{number}\t{candidate.score:.4f}\t{candidate.text}")
             else:
                 output(translation.text)
+        tell.terms()
+
+
+def _check_document(
+    document: str | None,
+    out: str | None,
+    *,
+    text: str | None,
+    prefix: str | None,
+    prefixes: str | None,
+    as_json: bool,
+    no_check: bool,
+    options: "SearchOptions",
+) -> None:
+    if document is None:
+        if out is not None:
+            raise ConfigError(f"--out {out}: is for a --document; for lines, use > {out}.")
+        return
+    for flag, used in (
+        ("--text", text is not None),
+        ("--prefix", prefix is not None),
+        ("--prefixes", prefixes is not None),
+        ("--json", as_json),
+        ("--no-check", no_check),
+        ("--n-best", options.n_best > 1),
+    ):
+        if used:
+            raise ConfigError(f"--document and {flag} cannot be used together: leave out one of the two.")
 
 
 def _paired(

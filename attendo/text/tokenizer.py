@@ -130,6 +130,15 @@ class Tokenizer:
         """The pieces of the vocabulary behind the ids, control pieces included."""
         return [self._pieces[id] for id in ids]
 
+    def joining_ids(self) -> frozenset[int]:
+        """The ids that go on with a word, were one right before them: they begin with a letter or digit, no space."""
+        mark = _CONTINUING if self.kind == "wordpiece" else ""
+        return frozenset(
+            id_
+            for id_, (piece, spelled) in enumerate(zip(self._pieces, self._spelled, strict=True))
+            if piece.startswith(mark) and spelled.decode(errors="replace")[:1].isalnum()
+        )
+
     def merges(self) -> list[tuple[str, str]]:
         """What BPE learned, in order: (left, right) pieces that become the piece left + right. Others: none."""
         model = json.loads(self.to_json())["model"]

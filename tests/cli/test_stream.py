@@ -161,7 +161,7 @@ def test_it_ends_while_the_input_is_still_open(path):
 
 @pytest.mark.parametrize("arguments", [["--text", "one two."], [], ["--beam", 1], ["--precision", "int8"]])
 def test_the_fast_path_imports_nothing_heavy(path, arguments):
-    with started("translate", path, *arguments) as process:
+    with started("translate", path, "--quiet", *arguments) as process:
         out, err = process.communicate(b"one two.\nthree.\n", SECONDS)
     assert process.returncode == 0
     assert out.count(b"\n") == (1 if "--text" in arguments else 2)

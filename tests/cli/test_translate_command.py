@@ -12,7 +12,7 @@ def test_one_text(trained):
 
 def test_lines_of_standard_input(trained):
     result = attendo("translate", trained.path, "--quiet", stdin="one.\n\ntwo three.\n \nfour.")
-    assert (result.code, result.out, result.err) == (0, "eins.\n\nzwei drei.\n\nvier.\n", "")
+    assert (result.code, result.out, result.err) == (0, "eins.\n\nzwei drei.\n \nvier.\n", "")
 
 
 def test_no_lines_give_no_lines(trained):
@@ -41,7 +41,10 @@ def test_json_is_one_object_a_line(trained):
     assert "fünf" in result.out
     first = found[0]
     assert first["parts"] == 1
-    assert [set(candidate) for candidate in first["candidates"]] == [{"text", "log_prob", "score", "finished"}] * 2
+    assert (first["warnings"], first["terms"]) == ([], [])
+    for candidate in first["candidates"]:
+        assert set(candidate) == {"text", "log_prob", "score", "finished", "pieces"}
+        assert sum(piece["log_prob"] for piece in candidate["pieces"]) == pytest.approx(candidate["log_prob"])
     assert (first["score"], first["log_prob"]) == (
         first["candidates"][0]["score"],
         first["candidates"][0]["log_prob"],
@@ -144,8 +147,9 @@ def test_fewer_translations_than_asked_for_are_reported_once(trained):
     given = ["translate", trained.path, "--n-best", 5, "--max-length", 1, "--prefix", "eins"]
     result = attendo(*given, stdin="\none two.\nthree.\n")
     assert [row[0] for row in rows(result)] == ["1", "2", "3"]
-    assert result.err.startswith("Line 2 has only 1 of the 5 translations asked for: ")
-    assert result.err.count("\n") == 1
+    assert result.err.count("has only") == 1
+    assert "Line 2 has only 1 of the 5 translations asked for: " in result.err
+    assert "Line 3: cut at the limit of 1 pieces." in result.err
     assert attendo(*given, "--quiet", stdin="one two.\n").err == ""
 
 
@@ -167,12 +171,12 @@ def test_an_ensemble(trained, tmp_path):
 
 
 def test_a_long_line_is_reported_on_standard_error(trained):
-    long = "one two three four five. " * 4000
+    long = "one two three four five " * 4000
     result = attendo("translate", trained.path, "--beam", 1, stdin=f"two.\n{long}\nthree.\n")
     lines = result.out.split("\n")
     assert (len(lines), lines[0], lines[2]) == (4, "zwei.", "drei.")
-    assert result.err.startswith("Line 2 is longer than the 61 pieces the model was trained for: translated in ")
-    assert result.err.count("\n") == 1
+    words = "Line 2: a sentence is longer than the 61 pieces the model was trained for: translated in parts."
+    assert words in result.err
 
 
 def test_a_terminal_is_told_what_to_do(trained):
@@ -217,7 +221,13 @@ def test_a_terminal_is_told_what_to_do(trained):
         ),
         (["BUNDLE", "--prefix", "eins\nzwei"], b"one.\n", 3, "line breaks"),
         (["BUNDLE", "--ensemble", "nowhere"], b"", 4, "there is no folder nowhere"),
-        (["BUNDLE", "--text", "one\ntwo"], b"", 2, "line breaks"),
+        (["BUNDLE", "--text", "one\ntwo", "--no-split"], b"", 2, "line breaks"),
+        (["BUNDLE", "--text", "one\ntwo", "--n-best", 2], b"", 2, "line breaks"),
+        (["BUNDLE", "--glossary", "nowhere.tsv"], b"", 3, "nowhere.tsv: there is no such file"),
+        (["BUNDLE", "--glossary", "x.tsv", "--no-check"], b"", 2, "Leave out one of the two"),
+        (["BUNDLE", "--out", "x.txt"], b"", 2, "--out x.txt: is for a --document"),
+        (["BUNDLE", "--document", "x.txt", "--json"], b"", 2, "--document and --json"),
+        (["BUNDLE", "--document", "nowhere.txt"], b"", 3, "nowhere.txt"),
         (["BUNDLE"], b"\xff\xfe\n", 3, "standard input, line 1: byte 1"),
         (["BUNDLE"], b"\x1f\x8b\x08\x00", 3, "gzip"),
         (["BUNDLE"], bytes(range(254, -1, -1)), 3, "looks like a binary file"),
@@ -280,3 +290,39 @@ def test_truncated_weights(trained, tmp_path):
         result = attendo("translate", bundle.path, "--text", "one")
     assert (result.code, result.out) == (4, "")
     assert "weights.safetensors is damaged" in result.err
+
+
+def test_several_sentences_of_a_line(trained):
+    text = "  one. two three.\tfour."
+    assert attendo("translate", trained.path, "--text", text).out == "  eins. zwei drei.\tvier.\n"
+    assert attendo("translate", trained.path, "--text", "one.\n\ntwo.").out == "eins.\n\nzwei.\n"
+
+
+def test_what_must_survive_is_put_right(trained):
+    result = attendo("translate", trained.path, "--text", "one {name} two 17.", "--json").json()
+    assert "{name}" in result["text"]
+    assert "17" in result["text"]
+    assert [one["kind"] for one in result["warnings"] if one["kind"] == "lost"] == []
+    free = attendo("translate", trained.path, "--text", "one {name} two 17.", "--no-check").out
+    assert "{name}" not in free
+    unable = attendo("translate", trained.path, "--text", "one {name} two.", "--engine", "ctranslate2")
+    assert "Line 1: not in the translation: '{name}'." in unable.err
+
+
+def test_a_glossary(trained, tmp_path):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("two\tdrei\nten\tzehn\n", encoding="utf-8")
+    result = attendo("translate", trained.path, "--glossary", terms, stdin="one two.\nfour.\n")
+    first, second = result.out.splitlines()
+    assert "drei" in first
+    assert second == "vier."
+    assert result.err.endswith("Glossary: two → drei: used 1 time.\n")
+
+
+def test_a_document(trained, tmp_path):
+    document, out = tmp_path / "in.md", tmp_path / "out.md"
+    document.write_text("# one.\n\n```\ntwo\n```\n\n- three.\n", encoding="utf-8")
+    expected = "# eins.\n\n```\ntwo\n```\n\n- drei.\n"
+    assert attendo("translate", trained.path, "--document", document).out == expected
+    assert attendo("translate", trained.path, "--document", document, "--out", out).out == ""
+    assert out.read_text(encoding="utf-8") == expected

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from attendo.decoding.search import SearchOptions
+from attendo.drafting import EXTRA_LENGTH
 from attendo.engines import choice
 from attendo.engines.choice import AutoEngine, open_engine
 from attendo.engines.ctranslate2_engine import CTranslate2Engine
@@ -17,7 +18,7 @@ from attendo.errors import ConfigError
 from attendo.models.settings import TransformerConfig
 from attendo.recipe import RECIPES, choose
 from attendo.text.corpus import read_lines
-from attendo.translator import EXTRA_LENGTH, load
+from attendo.translator import load
 from tests.untrained import sentences, untrained_bundle
 
 FAST: list[dict[str, Any]] = [{"engine": "ctranslate2"}, {"precision": "int8"}]

@@ -391,3 +391,15 @@ def test_chinese():
     encoded = tokenizer.encode_batch(lines)
     assert tokenizer.vocab_size == 1009
     assert [tokenizer.decode(ids) for ids in encoded] == lines
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "characters"])
+def test_ids_that_go_on_with_a_word(kind):
+    tokenizer = train_tokenizer(["a man, two men and 3 women."] * 5, kind=kind, vocab_size=330)
+    joining = tokenizer.joining_ids()
+    for text in ("man", "two", "3", "women"):
+        first, *rest = tokenizer.encode(text)
+        assert first not in joining
+        assert set(rest) <= joining
+    assert not set(tokenizer.encode(",")) & joining
+    assert not set(range(4)) & joining

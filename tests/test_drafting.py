@@ -1,0 +1,181 @@
+"""Texts cut for a model and put together again, without a model: what it would find is given."""
+
+import pytest
+
+from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.drafting import Draft, Drafter, Translation
+from attendo.errors import ConfigError, DataError
+from attendo.text.glossary import Glossary
+from attendo.text.pair import TokenizerPair
+from attendo.text.tokenizer import train_tokenizer
+
+LINES = [
+    "A man rides a bicycle.",
+    "Ein Mann fährt Rad.",
+    "Two dogs run in the snow. They are happy.",
+    "Zwei Hunde rennen im Schnee. Sie sind froh.",
+]
+
+
+@pytest.fixture(scope="module")
+def drafter() -> Drafter:
+    tokenizer = train_tokenizer(LINES * 3, kind="bpe", vocab_size=350)
+    return Drafter(TokenizerPair(tokenizer, tokenizer), max_length=40, language="en")
+
+
+def draft(drafter: Drafter, text: str, **kwargs: object) -> Draft:
+    (found,) = drafter.drafts([text], **kwargs)  # type: ignore[arg-type]
+    return found
+
+
+def read(drafter: Drafter, text: str, **kwargs: object) -> list[str]:
+    """What the model is given."""
+    return [drafter.tokenizers.source.decode(one.ids) for one in draft(drafter, text, **kwargs).sentences]
+
+
+def hypothesis(drafter: Drafter, text: str, *, finished: bool = True) -> Hypothesis:
+    ids = tuple(drafter.tokenizers.target.encode(text))
+    log_probs = (-0.5,) * (len(ids) + 1)
+    return Hypothesis(ids=ids, log_prob=sum(log_probs), score=-1.0, token_log_probs=log_probs, finished=finished)
+
+
+def finished(drafter: Drafter, text: str, *translations: str, **kwargs: object) -> Translation:
+    found = [[hypothesis(drafter, one)] for one in translations]
+    return drafter.finish(draft(drafter, text, **kwargs), found, None)
+
+
+class TestCutting:
+    def test_one_sentence(self, drafter):
+        assert read(drafter, "A man rides.") == ["A man rides."]
+
+    def test_several_sentences_and_all_white_space_kept(self, drafter):
+        text = "  A man rides.  Two dogs run.\n\n\tThey are happy.\n"
+        assert read(drafter, text) == ["A man rides.", "Two dogs run.", "They are happy."]
+        assert finished(drafter, text, "Eins.", "Zwei.", "Drei.").text == "  Eins.  Zwei.\n\n\tDrei.\n"
+
+    def test_without_splitting_a_line_is_a_sentence(self, drafter):
+        text = " A man rides. Two dogs run. "
+        assert read(drafter, text, split=False) == ["A man rides. Two dogs run."]
+        assert finished(drafter, text, "Eins. Zwei.", split=False).text == "Eins. Zwei."
+
+    @pytest.mark.parametrize("text", ["", " ", "\n", " \t ", "...", "12:30", "{name}", "<br/>", "— 5 % —", "\u3000"])
+    def test_nothing_to_translate_stays_as_it_is(self, drafter, text):
+        assert draft(drafter, text).sentences == ()
+        assert finished(drafter, text).text == text
+
+    def test_a_long_sentence_is_cut_further_and_that_is_said(self, drafter):
+        text = "a man rides, " * 20 + "and so on."
+        cut = draft(drafter, text)
+        assert len(cut.sentences) > 1
+        assert all(len(one.ids) <= 40 for one in cut.sentences)
+        assert [one.part for one in cut.sentences] == list(range(len(cut.sentences)))
+        found = [[hypothesis(drafter, "x y")] for _ in cut.sentences]
+        assert "long" in [one.kind for one in drafter.finish(cut, found, None).warnings]
+
+    def test_the_first_sentence_has_the_prefix(self, drafter):
+        first, second = draft(drafter, "A man. A dog.", prefixes=["Ein"]).sentences
+        assert first.prefix == tuple(drafter.tokenizers.target.encode("Ein"))
+        assert second.prefix == ()
+
+    def test_candidates_are_scored_together(self, drafter):
+        cut = draft(drafter, "A man. A dog.")
+        found = [[hypothesis(drafter, "Ein Mann.")], [hypothesis(drafter, "Ein Hund.")]]
+        best = drafter.finish(cut, found, SearchOptions(length_penalty="none")).candidates[0]
+        assert best.log_prob == best.score == sum(one[0].log_prob for one in found)
+        assert [one.log_prob for one in best.pieces] == [-0.5] * sum(len(one[0].token_log_probs) for one in found)
+
+
+class TestMarkup:
+    def test_tags_at_the_ends_are_kept_outside(self, drafter):
+        text = "<p><b>A man rides.</b> Two dogs run.</p>"
+        assert read(drafter, text) == ["A man rides.", "Two dogs run."]
+        assert finished(drafter, text, "Eins.", "Zwei.").text == "<p><b>Eins.</b> Zwei.</p>"
+
+    def test_tags_inside_are_not_read_and_are_required_in_their_order(self, drafter):
+        cut = draft(drafter, "A <b>man</b> rides.")
+        assert read(drafter, "A <b>man</b> rides.") == ["A man rides."]
+        first, second = cut.sentences[0].phrases
+        assert (first.after, second.after) == (None, 0)
+        decode = drafter.tokenizers.target.decode
+        assert {decode(one) for one in first.alternatives} == {"<b>"}
+        assert {decode(one) for one in second.alternatives} == {"</b>"}
+        pieces = drafter.tokenizers.target.pieces
+        assert pieces(first.alternatives[0])[0].startswith("▁")  # a space before it, as in the source
+        assert not pieces(second.alternatives[0])[0].startswith("▁")
+
+    @pytest.mark.parametrize("found", ["Ein <b> Mann </b> fährt.", "Ein <b>Mann</b> fährt.", "Ein<b> Mann</b> fährt."])
+    def test_tags_stand_close_to_what_they_enclose(self, drafter, found):
+        assert finished(drafter, "A <b>man</b> rides.", found).text.replace("Ein<", "Ein <") == "Ein <b>Mann</b> fährt."
+
+    def test_what_a_format_keeps(self, drafter):
+        text = "Run **the** `dog` [here](x.md)."
+        keep = ["**", "**", "`dog`", "[", "](x.md)"]
+        cut = draft(drafter, text, keep=[keep])
+        assert read(drafter, text, keep=[keep]) == ["Run the `dog` here."]
+        assert len(cut.sentences[0].phrases) == 4
+        assert cut.wishes is not None
+        assert cut.wishes[0].kept == ("`dog`",)
+
+    def test_keeping_what_is_not_there_is_refused(self, drafter):
+        with pytest.raises(DataError, match="is not in the text"):
+            drafter.drafts(["A man."], keep=[["<b>"]])
+
+    def test_a_sentence_is_not_cut_inside_a_tag(self, drafter):
+        text = 'See <a title="A man. A dog.">the dog</a> run.'
+        assert read(drafter, text) == ["See the dog run."]
+
+
+class TestWhatMustSurvive:
+    def test_a_lost_placeholder_is_asked_for_again(self, drafter):
+        text = "Hello {name}, see 12 dogs."
+        cut = draft(drafter, text)
+        lost = drafter.lost(cut, [[hypothesis(drafter, "Hallo, siehe 12 Hunde.")]])
+        assert list(lost) == [0]
+        decode = drafter.tokenizers.target.decode
+        assert [{decode(one) for one in phrase.alternatives} for phrase in lost[0].phrases] == [{"{name}"}, {"12"}]
+        assert lost[0].limit > cut.sentences[0].limit
+        assert drafter.lost(cut, [[hypothesis(drafter, "Hallo {name}, siehe 12 Hunde.")]]) == {}
+
+    def test_better_is_what_lost_less(self, drafter):
+        cut = draft(drafter, "Hello {name}, see 12 dogs.")
+        worse, better = ([hypothesis(drafter, one)] for one in ("Hallo 12.", "Hallo {name} 12."))
+        assert drafter.better(cut, 0, better, worse)
+        assert not drafter.better(cut, 0, worse, better)
+        assert not drafter.better(cut, 0, [], worse)
+
+    def test_what_stays_lost_is_said(self, drafter):
+        (warning,) = finished(drafter, "Hello {name}.", "Hallo.").warnings
+        assert (warning.kind, "'{name}'" in warning.message) == ("lost", True)
+
+    def test_nothing_is_looked_for_without_check(self, drafter):
+        assert finished(drafter, "Hello {name}.", "Hallo.", check=False).warnings == ()
+        assert drafter.lost(draft(drafter, "Hello {name}.", check=False), [[hypothesis(drafter, "Hallo.")]]) == {}
+
+    def test_a_translation_that_was_cut(self, drafter):
+        cut = draft(drafter, "A man rides.")
+        found = drafter.finish(cut, [[hypothesis(drafter, "Ein", finished=False)]], None)
+        assert [one.kind for one in found.warnings] == ["cut"]
+
+
+class TestGlossary:
+    def test_terms_and_whether_they_were_used(self, drafter):
+        glossary = Glossary({"man": "Kerl", "dog": "Köter"})
+        text = "A man and a dog."
+        assert {0} == set(drafter.lost(draft(drafter, text, glossary=glossary), [[hypothesis(drafter, "Ein Mann.")]]))
+        found = finished(drafter, text, "Ein Kerl und ein Hund.", glossary=glossary)
+        assert [(one.source, one.target, one.used) for one in found.terms] == [
+            ("man", "Kerl", True),
+            ("dog", "Köter", False),
+        ]
+        assert [one.kind for one in found.warnings] == ["lost"]
+
+    def test_a_term_may_begin_the_sentence(self, drafter):
+        glossary = Glossary({"dogs": "alle Hunde"})
+        assert finished(drafter, "Dogs run.", "Alle Hunde rennen.", glossary=glossary).terms[0].used
+
+
+def test_a_limit_beyond_learned_positions_is_refused():
+    tokenizer = train_tokenizer(LINES, kind="bpe", vocab_size=320)
+    short = Drafter(TokenizerPair(tokenizer, tokenizer), max_length=20, longest_target=30)
+    with pytest.raises(ConfigError, match="max_length = 31: must be at most 30"):
+        short.drafts(["A man."], max_length=31)
