@@ -1,6 +1,9 @@
 # docker build -t attendo .
 # docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" attendo train train.en train.de
-FROM python:3.11-slim
+#
+# docker build --target serve -t attendo-serve .
+# docker run --rm -p 127.0.0.1:8000:8000 -v "$PWD/runs/en-de-1:/bundles/en-de-1:ro" attendo-serve /bundles/en-de-1
+FROM python:3.11-slim AS installed
 WORKDIR /opt/attendo
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY attendo ./attendo
@@ -9,5 +12,14 @@ ARG PIP_OPTIONS=""
 RUN pip install --no-cache-dir $PIP_OPTIONS -c constraints.txt .
 RUN useradd --create-home attendo
 USER attendo
+
+FROM installed AS serve
+WORKDIR /bundles
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=2)"]
+ENTRYPOINT ["attendo", "serve", "--host", "0.0.0.0", "--port", "8000"]
+
+FROM installed AS attendo
 WORKDIR /data
 ENTRYPOINT ["attendo"]

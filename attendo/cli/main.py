@@ -19,6 +19,7 @@ COMMANDS = {
     "translate": "Translate lines of text.",
     "evaluate": "Score a translator on a test set; compare two.",
     "score": "Log probability of given translations.",
+    "serve": "Serve bundles over HTTP.",
     "average": "Average the last checkpoints of a run.",
     "export": "Write a bundle for use elsewhere.",
     "info": "What a bundle is: sizes, data, scores, training.",

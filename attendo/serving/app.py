@@ -1,0 +1,102 @@
+"""The HTTP application: a service, and which paths lead to it."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import HTMLResponse, Response
+
+from attendo import __version__
+from attendo.serving import libretranslate, reference, v1, wire
+from attendo.serving.desk import Desk
+from attendo.serving.gate import Gate
+from attendo.serving.keys import Keys
+from attendo.serving.service import Service
+
+
+def build(service: Service, *, keys: Keys | None = None, cors: Sequence[str] = (), log_text: bool = False) -> FastAPI:
+    """The application for a service.
+
+    keys: who may ask for work; None is everybody. cors: origins whose pages may ask. log_text: texts get into the log.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = FastAPI(
+        title="attendo",
+        version=__version__,
+        description="Translation. Whatever is not answered is refused with JSON whose `error` says why.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    desk = Desk(service, keys=keys, log_text=log_text)
+    app.include_router(_operations(service))
+    app.include_router(v1.router(desk))
+    app.include_router(libretranslate.router(desk))
+    app.include_router(_pages(app))
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    paths = {*app.openapi()["paths"], "/docs", "/openapi.json"}
+    working = {path for path in paths if path.startswith("/v1/")} | {"/translate"}
+    app.add_middleware(Gate, service=service, endpoints=paths, working=working)
+    if cors:
+        app.add_middleware(CORSMiddleware, allow_origins=list(cors), allow_methods=["GET", "POST"], allow_headers=["*"])
+    return app
+
+
+def _operations(service: Service) -> APIRouter:
+    """For whoever runs the server."""
+    router = APIRouter(tags=["operations"])
+
+    @router.get("/health", response_model=wire.State, summary="The process is alive.")
+    async def health() -> Response:
+        return wire.answered(wire.State(status="ok"))
+
+    @router.get(
+        "/ready",
+        response_model=wire.State,
+        responses={503: {"model": wire.State, "description": "It is stopping."}},
+        summary="New work is welcome.",
+    )
+    async def ready() -> Response:
+        state = wire.State(status="stopping" if service.stopping else "ready")
+        return wire.answered(state, status=503 if service.stopping else 200)
+
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {service.metrics.content_type: {"schema": {"type": "string"}}}}},
+        summary="Numbers for Prometheus.",
+    )
+    async def metrics() -> Response:
+        return Response(service.metrics.page(), headers={"Content-Type": service.metrics.content_type})
+
+    return router
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return wire.refused(422, wire.problem(wire.complaint(error.errors())))
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return wire.refused(error.status_code, wire.problem(str(error.detail)), error.headers)
+
+
+def _pages(app: FastAPI) -> APIRouter:
+    """For people. A page to translate with belongs here, as the answer to GET /."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/docs")
+    async def docs() -> Response:
+        return HTMLResponse(reference.page(app.openapi()))
+
+    return router

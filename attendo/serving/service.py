@@ -1,0 +1,340 @@
+"""Translates for many at once: texts are cut, their sentences wait in one queue, and what was found is put together.
+
+It knows nothing of HTTP. What a request may not ask for is a `Refusal`.
+"""
+
+import asyncio
+import contextlib
+import functools
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.drafting import Draft, Sentence, Translation, one_line
+from attendo.machine import cores
+from attendo.serving.limits import Limits, Refusal
+from attendo.serving.metrics import Metrics
+from attendo.serving.models import Models
+from attendo.serving.queue import Batch, Queue
+from attendo.serving.threads import iterated, stand_back
+from attendo.text.glossary import Glossary
+from attendo.translator import PairScore, Translator
+
+T = TypeVar("T")
+
+BATCH_TOKENS = 2048  # source positions times beam; about a tenth of a second of a small model on two cores
+QUICK = 1000  # characters that take less time than to hand them to a thread
+GREEDY = SearchOptions(beam=1)
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Sentences of one model that are searched in the same way. heavy: a prefix or phrases bind the translation."""
+
+    translator: Translator
+    options: SearchOptions
+    scores: bool
+    heavy: bool
+
+    def cost(self, sentence: Sentence) -> int:
+        """About positions times prefixes that are kept, of which phrases need more."""
+        length = len(sentence.ids) + 1
+        if not self.heavy:
+            return length * self.options.beam
+        held = _held(sentence)
+        return (length + len(sentence.prefix) + held) * (2 * self.options.beam + held)
+
+    def run(self, sentences: Sequence[Sentence]) -> list[list[Hypothesis]]:
+        return self.translator.search(sentences, self.options, scores=self.scores)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Pairs that one model scores."""
+
+    translator: Translator
+    heavy = False
+
+    def cost(self, pair: tuple[str, str]) -> int:
+        return 1 + max(map(len, pair)) // 4  # about as many pieces
+
+    def longest(self, pairs: Sequence[tuple[str, str]]) -> int:
+        """The most pieces that one side of a pair has."""
+        tokenizers = (self.translator.tokenizers.source, self.translator.tokenizers.target)
+        sides = zip(*pairs, strict=True)
+        encoded = (tokenizer.encode_batch(side) for tokenizer, side in zip(tokenizers, sides, strict=False))
+        return max((len(ids) for side in encoded for ids in side), default=0)
+
+    def run(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        sources, targets = zip(*pairs, strict=True)
+        return self.translator.score(sources, targets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """How texts are to be translated. Where `keep` is given, it has what must stay of each text."""
+
+    options: SearchOptions
+    max_length: int | None = None
+    prefix: str | None = None
+    glossary: Mapping[str, str] | None = None
+    keep: Sequence[Sequence[str]] | None = None
+    scores: bool = False
+
+
+class Service:
+    """Some models and the queue before them. Use it within `running`, and what computes within `admitted`."""
+
+    def __init__(
+        self,
+        models: Models,
+        limits: Limits,
+        *,
+        metrics: Metrics | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> None:
+        self.models = models
+        self.limits = limits
+        self.metrics = metrics or Metrics()
+        self.queue = Queue(batch_cost=batch_tokens, threads=max(2, cores()), observe=self._observe)
+        self.open = 0  # requests within `admitted`
+        self.stopping = False  # new work is refused
+        self.metrics.watch(waiting=lambda: self.queue.waiting, open_requests=lambda: self.open)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        with (
+            ThreadPoolExecutor(2, thread_name_prefix="text", initializer=stand_back) as self._text_threads,
+            ThreadPoolExecutor(
+                max(2, cores()), thread_name_prefix="stream", initializer=stand_back
+            ) as self._stream_threads,
+        ):
+            async with self.queue.running():
+                yield
+
+    @contextlib.asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """Within this a request computes, not for longer than it may; or it is refused at once."""
+        self.require_welcome()
+        self.open += 1
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                yield
+        except TimeoutError:
+            raise self._too_long() from None
+        finally:
+            self.open -= 1
+
+    def require_welcome(self) -> None:
+        """That one more request is taken now."""
+        if self.stopping:
+            raise Refusal(503, "the server is stopping and takes no more work. Ask another one.", retry_after=1)
+        if self.open >= self.limits.requests:
+            raise Refusal(
+                503,
+                f"the server works on {self.limits.requests} requests already, as many as it takes. Ask again later.",
+                limit="requests",
+                value=self.limits.requests,
+                retry_after=self._soon(),
+            )
+
+    async def translate(self, model: str, texts: Sequence[str], wanted: Wanted) -> tuple[list[Translation], float]:
+        """The translations, in the order of the texts, and how many seconds they waited for their turn."""
+        translator = self.models.translators[model]
+        drafts = await self._drafts(translator, texts, wanted)
+        found, waited = await self._found(translator, drafts, wanted.options, wanted.scores)
+        scored_by = wanted.options if wanted.scores else None
+        finished = await self.aside(
+            lambda: [translator.drafter.finish(*one, scored_by) for one in zip(drafts, found, strict=True)],
+            characters=sum(map(len, texts)),
+        )
+        self.metrics.pieces(
+            source=sum(len(sentence.ids) for draft in drafts for sentence in draft.sentences),
+            target=sum(len(hypotheses[0].ids) for each in found for hypotheses in each),
+        )
+        return finished, waited
+
+    async def stream(self, model: str, text: str, wanted: Wanted) -> AsyncGenerator[str | Translation]:
+        """The greedy translation as it comes, in strings that together are its text; then the whole of it.
+
+        A sentence that must hold something, such as a number or a term, comes in one string: it may have to be put
+        right. So does one with a prefix.
+        """
+        translator = self.models.translators[model]
+        (draft,) = await self._drafts(translator, [text], wanted)
+        if draft.lead:
+            yield draft.lead
+        found: list[list[Hypothesis]] = []
+        for number, (sentence, gap) in enumerate(zip(draft.sentences, draft.gaps, strict=True)):
+            alone = _only(draft, number)
+            if _is_held(alone):
+                ((hypotheses,),), _ = await self._found(translator, [alone], GREEDY, scores=False)
+                sent = ""
+            else:
+                ids: list[int] = []
+                sent = ""
+                start = functools.partial(translator.engine.stream, sentence.ids, sentence.limit)
+                async with iterated(self._stream_threads, start) as steps:
+                    async for id_ in steps:
+                        ids.append(id_)
+                        # Of a character that several pieces spell, the beginning looks like an unknown one.
+                        known = one_line(translator.tokenizers.target.decode(ids)).rstrip(_UNKNOWN)
+                        if new := known[len(sent) :]:
+                            yield new
+                            sent = known
+                hypotheses = [_unscored(ids, sentence.limit)]
+            rest = translator.drafter.finish(alone, [hypotheses], None).text[len(sent) :] + gap
+            if rest:
+                yield rest
+            found.append(hypotheses)
+        self.metrics.pieces(
+            source=sum(len(sentence.ids) for sentence in draft.sentences), target=sum(len(one[0].ids) for one in found)
+        )
+        yield translator.drafter.finish(draft, found, None)
+
+    async def score(self, model: str, pairs: Sequence[tuple[str, str]]) -> tuple[list[PairScore], float]:
+        """log p of each pair, and how many seconds they waited for their turn."""
+        self._require_size([text for pair in pairs for text in pair], len(pairs))
+        kind = Scoring(self.models.translators[model])
+        longest = await self.aside(
+            lambda: kind.longest(pairs), characters=sum(len(text) for pair in pairs for text in pair)
+        )
+        self.limits.require("max_length", longest, "pieces of a text or its translation, which are scored in one")
+        self._require_room(len(pairs), sum(map(kind.cost, pairs)))
+        done = await self.queue.submit(kind, pairs)
+        return done.results, done.waited
+
+    async def _drafts(self, translator: Translator, texts: Sequence[str], wanted: Wanted) -> list[Draft]:
+        self._require_size(texts, len(texts))
+        self.limits.require("beam", wanted.options.beam, "beam")
+        if wanted.max_length is not None:
+            self.limits.require("max_length", wanted.max_length, "max_length")
+        if wanted.glossary is not None:
+            self.limits.require("terms", len(wanted.glossary), "terms of the glossary")
+            self.limits.require(
+                "characters", sum(map(len, [*wanted.glossary, *wanted.glossary.values()])), "glossary, in characters"
+            )
+        drafts = await self.aside(
+            lambda: translator.drafter.drafts(
+                texts,
+                max_length=wanted.max_length,
+                prefixes=[wanted.prefix] * len(texts),
+                keep=wanted.keep,
+                glossary=Glossary(wanted.glossary) if wanted.glossary else None,
+            ),
+            characters=sum(map(len, texts)) + sum(map(len, wanted.glossary or ())),
+        )
+        sentences = [sentence for draft in drafts for sentence in draft.sentences]
+        self.limits.require("sentences", len(sentences), "sentences")
+        self.limits.require("max_length", max((len(one.prefix) for one in sentences), default=0), "prefix, in pieces")
+        cost = wanted.options.beam * sum(len(sentence.ids) + 1 for sentence in sentences)
+        self._require_room(len(sentences), cost)
+        return drafts
+
+    async def _found(
+        self, translator: Translator, drafts: Sequence[Draft], options: SearchOptions, scores: bool
+    ) -> tuple[list[list[list[Hypothesis]]], float]:
+        """The hypotheses of each sentence of each draft, lost things put right; and how long they waited."""
+        drafter = translator.drafter
+        search = functools.partial(self._search, translator, options, scores)
+        sentences = [sentence for draft in drafts for sentence in draft.sentences]
+        most = self.limits.held
+        hypotheses, waited = await search(
+            [one if _held(one) <= most else replace(one, phrases=()) for one in sentences]
+        )
+        rest = iter(hypotheses)
+        found = [[next(rest) for _ in draft.sentences] for draft in drafts]
+        again = await self.aside(
+            lambda: [
+                (draft, kept, number, sentence)
+                for draft, kept in zip(drafts, found, strict=True)
+                for number, sentence in drafter.lost(draft, kept).items()
+                if _held(sentence) <= most
+            ],
+            characters=sum(len(draft.source) for draft in drafts),
+        )
+        if again:
+            second, _ = await search([sentence for *_, sentence in again])
+            for (draft, kept, number, _), new in zip(again, second, strict=True):
+                if drafter.better(draft, number, new, kept[number]):
+                    kept[number] = new
+        return found, waited
+
+    async def _search(
+        self, translator: Translator, options: SearchOptions, scores: bool, sentences: Sequence[Sentence]
+    ) -> tuple[list[list[Hypothesis]], float]:
+        """What is found for each sentence; those that are bound wait for batches of their own."""
+        found: dict[int, list[Hypothesis]] = {}
+        waited = 0.0
+        for heavy in (False, True):
+            places = [i for i, one in enumerate(sentences) if bool(one.phrases or one.prefix) is heavy]
+            done = await self.queue.submit(Search(translator, options, scores, heavy), [sentences[i] for i in places])
+            found.update(zip(places, done.results, strict=True))
+            waited += done.waited
+        return [found[i] for i in range(len(sentences))], waited
+
+    async def aside(self, call: Callable[[], T], *, characters: int) -> T:
+        """What is done with a long text is done by a thread, so that others are heard meanwhile."""
+        if characters <= QUICK:
+            return call()
+        return await asyncio.get_running_loop().run_in_executor(self._text_threads, call)
+
+    def _require_size(self, texts: Sequence[str], n_texts: int) -> None:
+        self.limits.require("characters", sum(map(len, texts)), "text, in characters")
+        self.limits.require("sentences", n_texts, "texts")
+
+    def _require_room(self, n_items: int, cost: int) -> None:
+        """That so many more items can wait, and would be done in time."""
+        if self.queue.waiting + n_items > self.limits.queue:
+            raise Refusal(
+                503,
+                f"the queue has no room for {n_items} more sentences. Ask again later.",
+                limit="queue",
+                value=self.limits.queue,
+                retry_after=self._soon(),
+            )
+        if self.queue.estimate(cost) > self.limits.seconds:
+            raise self._too_long()
+
+    def _soon(self) -> int:
+        """Whole seconds after which most of what waits now will be done."""
+        return max(1, math.ceil(self.queue.estimate(self.queue.batch_cost)))
+
+    def _too_long(self) -> Refusal:
+        return Refusal(
+            503,
+            f"it would take more than {self.limits.seconds:g} seconds, the most for one request. Ask again later, or "
+            "for less at once.",
+            limit="seconds",
+            value=self.limits.seconds,
+            retry_after=self._soon(),
+        )
+
+    def _observe(self, batch: Batch) -> None:
+        self.metrics.batch(sentences=batch.items, seconds=batch.seconds)
+
+
+def _only(draft: Draft, number: int) -> Draft:
+    """One sentence of a draft, without what is around it."""
+    wishes = None if draft.wishes is None else (draft.wishes[number],)
+    return replace(draft, lead="", sentences=(draft.sentences[number],), gaps=("",), wishes=wishes)
+
+
+def _held(sentence: Sentence) -> int:
+    """How many pieces the translation must hold at least."""
+    return sum(min(map(len, phrase.alternatives)) for phrase in sentence.phrases)
+
+
+def _is_held(draft: Draft) -> bool:
+    """Whether a sentence must hold something, so that it is not known before its end."""
+    (sentence,) = draft.sentences
+    (wish,) = draft.wishes or (None,)
+    return bool(sentence.prefix or sentence.phrases or (wish is not None and (wish.kept or wish.terms)))
+
+
+def _unscored(ids: Sequence[int], limit: int) -> Hypothesis:
+    return Hypothesis(ids=tuple(ids), log_prob=math.nan, score=math.nan, token_log_probs=(), finished=len(ids) < limit)
