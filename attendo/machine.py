@@ -156,6 +156,11 @@ def cores() -> int:
         return allowed
 
 
+def usual_speed(device: "torch.device") -> float:
+    """Tokens a second that the preset `tiny` is trained with, about: of one kind of core, and a guess for GPUs."""
+    return 6500.0 * cores() if device.type == "cpu" else 200_000.0
+
+
 def free_memory() -> int | None:
     """The bytes that new processes could have; None where the system does not say."""
     try:

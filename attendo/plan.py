@@ -11,18 +11,34 @@ from attendo.bundle import Bundle
 from attendo.config import from_dict, merge, to_dict
 from attendo.data.batching import epoch_plan
 from attendo.data.prepare import Prepared
+from attendo.drafting import EXTRA_LENGTH
 from attendo.errors import ConfigError
 from attendo.models.settings import RATES
 from attendo.pace import Pace
-from attendo.recipe import DataConfig, RecipeName, RunConfig, choose, intervals
+from attendo.recipe import MINUTES, DataConfig, Effort, RecipeName, RunConfig, choose, intervals
 from attendo.reporting import duration
 from attendo.training.settings import BOUNDS, TrainingConfig
-from attendo.translator import EXTRA_LENGTH
 
 VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
 MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
 MANY_UNKNOWN = 0.02  # share of pieces for unknown characters
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
+
+
+def with_effort(settings: Mapping[str, Any], effort: Effort | None) -> Mapping[str, Any]:
+    """An effort is a name for minutes, so it cannot be given beside another bound."""
+    if effort is None:
+        return settings
+    if effort not in MINUTES:
+        raise ConfigError(f"effort = {effort!r}: must be one of {', '.join(MINUTES)}.")
+    given = settings.get("training", {})
+    for name in BOUNDS:
+        if given.get(name) is not None:
+            raise ConfigError(
+                f"effort = {effort!r} stands for {MINUTES[effort]:g} minutes, and training.{name} = {given[name]} says "
+                "something else. Leave out one of the two."
+            )
+    return merge(settings, {"training": {"minutes": MINUTES[effort]}})
 
 
 def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
@@ -33,8 +49,8 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
     joint = settings.get("tokenizer", {}).get("joint", True) if start is None else start.tokenizers.joint
     sizes = _vocabularies(UNKNOWN_VOCABULARY, UNKNOWN_VOCABULARY if joint else UNKNOWN_VOCABULARY + 1)
     layers = [
-        choose(preset, pairs=1, adapt=None if start is None else start.config.model),
         _tied(joint),
+        choose(preset, pairs=1, adapt=None if start is None else start.config.model),
         _model_of(start),
         {} if start is None else {"data": {"max_length": start.config.data.max_length}},
         settings,
@@ -70,9 +86,18 @@ def _check_kept(settings: Mapping[str, Any], config: RunConfig, start: Bundle) -
 
 
 def resolve(
-    settings: Mapping[str, Any], preset: RecipeName, data: DataConfig, prepared: Prepared, start: Bundle | None
+    settings: Mapping[str, Any],
+    preset: RecipeName,
+    data: DataConfig,
+    prepared: Prepared,
+    start: Bundle | None,
+    *,
+    speed: float,
 ) -> RunConfig:
-    """The whole config, once the corpus is known; only the number of steps is still open."""
+    """The whole config, once the corpus is known; only the number of steps is still open.
+
+    speed: tokens a second that a small model is trained with on such a machine; about is enough.
+    """
     sizes = _vocabularies(prepared.tokenizers.source.vocab_size, prepared.tokenizers.target.vocab_size)
     for key, size in sizes.items():
         given = settings.get("model", {}).get(key, size)
@@ -81,7 +106,12 @@ def resolve(
                 f"model.{key} = {given}: the tokenizer of this corpus has {size} pieces. Leave the key out, and choose "
                 "the size with tokenizer.vocab_size."
             )
-    chosen = choose(preset, pairs=prepared.facts["pairs"]["kept"], adapt=None if start is None else start.config.model)
+    chosen = choose(
+        preset,
+        pairs=prepared.facts["pairs"]["kept"],
+        passes=_passes(settings.get("training", {}), prepared.facts, speed),
+        adapt=None if start is None else start.config.model,
+    )
     bounded = any(settings.get("training", {}).get(name) is not None for name in BOUNDS)
     epochs = {} if bounded else {"training": {"epochs": chosen["training"]["epochs"]}}
     del chosen["training"]["epochs"]
@@ -89,29 +119,42 @@ def resolve(
     learned: dict[str, Any] = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
     if start is not None:
         learned = {"tokenizer": to_dict(start.config.tokenizer)}
-    values = merge(chosen, _tied(joint), _model_of(start), settings, epochs, {"model": sizes}, learned)
+    values = merge(_tied(joint), chosen, _model_of(start), settings, epochs, {"model": sizes}, learned)
     return from_dict(RunConfig, merge(values, {"data": to_dict(data)}))
 
 
 def bound(
-    training: TrainingConfig, settings: Mapping[str, Any], prepared: Prepared, seed: int, seconds: float
+    training: TrainingConfig,
+    settings: Mapping[str, Any],
+    prepared: Prepared,
+    seed: int,
+    *,
+    seconds: float,
+    gone: float,
 ) -> TrainingConfig:
-    """With the number of steps, and with intervals and a warm-up that fit it where the user has not set them."""
+    """With the number of steps, and with intervals and a warm-up that fit it where the user has not set them.
+
+    seconds: that a step takes. gone: those of the minutes allowed that are over already.
+    """
     bounds = []
     if training.steps is not None:
         bounds.append(training.steps)
     else:
         if training.epochs is not None:
-            plan = epoch_plan(*prepared.pairs.lengths(0), batch_tokens=training.batch_tokens, seed=seed, epoch=0)
-            bounds.append(math.ceil(training.epochs * len(plan) / training.accumulate))
+            bounds.append(math.ceil(training.epochs * steps_of_pass(training, prepared, seed)))
         if training.minutes is not None:
-            bounds.append(int(training.minutes * 60 * (1 - VALIDATION_SHARE) / seconds))
+            bounds.append(int((training.minutes * 60 * (1 - VALIDATION_SHARE) - gone) / seconds))
     steps = max(1, min(bounds))
     given = settings.get("training", {})
     fitted = {key: value for key, value in intervals(steps).items() if key not in given}
     if "warmup_steps" not in given:
         fitted["warmup_steps"] = max(1, min(training.warmup_steps, steps // 5))
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
+
+
+def steps_of_pass(training: TrainingConfig, prepared: Prepared, seed: int) -> float:
+    plan = epoch_plan(*prepared.pairs.lengths(0), batch_tokens=training.batch_tokens, seed=seed, epoch=0)
+    return len(plan) / training.accumulate
 
 
 def announcement(config: RunConfig, facts: Mapping[str, Any], pace: Pace) -> str:
@@ -164,6 +207,15 @@ def _pieces_per_word(facts: Mapping[str, Any]) -> float | None:
 def next_folder(data: DataConfig) -> Path:
     name = "-".join(data.languages) if data.languages else Path(data.source).name.split(".")[0]
     return next(path for n in itertools.count(1) if not (path := Path("runs") / f"{name}-{n}").exists())
+
+
+def _passes(training: Mapping[str, Any], facts: Mapping[str, Any], speed: float) -> float | None:
+    """About how often the time that was given lets training go over the data; None: as often as is useful."""
+    if training.get("epochs") is not None:
+        return float(training["epochs"])
+    if training.get("minutes") is None:
+        return None
+    return 60 * training["minutes"] * speed / sum(facts["tokens_per_epoch"].values())
 
 
 def _model_of(start: Bundle | None) -> dict[str, Any]:

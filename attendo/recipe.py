@@ -15,6 +15,11 @@ from attendo.training.settings import TrainingConfig
 RecipeName = Literal["auto", PresetName]
 RECIPES: tuple[str, ...] = ("auto", *get_args(PresetName))
 
+Effort = Literal["quick", "normal", "thorough"]
+MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0}  # from first file to last score
+
+FEW_PASSES = 15.0  # over the data
+
 VOCABULARY = Rule(
     f"must be at least {SMALLEST_VOCAB_SIZE}: control pieces and bytes come before anything that is learned",
     lambda value: value >= SMALLEST_VOCAB_SIZE,
@@ -81,11 +86,14 @@ class RunConfig(Settings):
             yield "training.bpe_dropout", "makes texts longer, for which learned positions have no vectors"
 
 
-def choose(recipe: RecipeName, *, pairs: int, adapt: TransformerConfig | None = None) -> dict[str, Any]:
-    """Model and training settings as plain values, for a corpus of so many pairs.
+def choose(
+    recipe: RecipeName, *, pairs: int, passes: float | None = None, adapt: TransformerConfig | None = None
+) -> dict[str, Any]:
+    """Model and training settings as plain values, for a corpus of so many pairs and about so many passes over it.
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
-    that size. A size by name takes its own. `adapt`: this model is trained already, and is to stay close to what it is.
+    that size; if there is time for a few passes only, what learns fastest. A size by name takes its own. `passes` None:
+    as many as are useful. `adapt`: this model is trained already, and is to stay close to what it is.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
@@ -99,7 +107,11 @@ def choose(recipe: RecipeName, *, pairs: int, adapt: TransformerConfig | None = 
             "epochs": min(10.0, training["epochs"]),
         }
         return {"training": training}
-    return {"model": sizes(size), "training": training}
+    model = sizes(size)
+    if recipe == "auto" and size == "tiny" and passes is not None and passes < FEW_PASSES:
+        model |= {"residual_dropout": 0.1, "activation": "silu", "tie_embeddings": "none"}
+        training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 400}
+    return {"model": model, "training": training}
 
 
 def _size_for(pairs: int) -> PresetName:

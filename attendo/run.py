@@ -32,8 +32,8 @@ from attendo.errors import BundleError, ConfigError, DataError, Interrupted, Tra
 from attendo.evaluation.report import training_report
 from attendo.models.transformer import Transformer, build, parameter_table
 from attendo.pace import find_pace, settled
-from attendo.plan import announcement, bound, check_settings, misfit, next_folder, resolve
-from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.plan import announcement, bound, check_settings, misfit, next_folder, resolve, with_effort
+from attendo.recipe import DataConfig, Effort, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
 from attendo.teamwork import Task, dismiss, follow, gather_generators, train_together, weights_to_send, working_team
 from attendo.text.corpus import languages_of
@@ -59,6 +59,7 @@ def train(
     *,
     settings: Mapping[str, Any] | None = None,
     preset: RecipeName = "auto",
+    effort: Effort | None = None,
     out: Path | str | None = None,
     device: machine.DeviceName = "auto",
     reporter: Reporter | None = None,
@@ -67,12 +68,13 @@ def train(
 
     `source` and `target` are the two files, or `source` alone is a TSV or JSONL file. `settings` are nested plain
     values as in a config file, `{"training": {"minutes": 10}}`; what they do not say, the preset chooses from the
-    corpus. `out` is the new bundle's folder.
+    corpus and the time. `effort` says how much time: at most 10, 60 or 150 minutes. `out` is the new bundle's folder.
     """
+    began = time.monotonic()
     files = {side: str(path) for side, path in (("source", source), ("target", target)) if path is not None}
-    settings = merge(settings or {}, {"data": files} if files else {})
+    settings = with_effort(merge(settings or {}, {"data": files} if files else {}), effort)
     with joined_team() as team:
-        return _led(team, lambda: _train(settings, preset, out, device, reporter or Silent(), team))
+        return _led(team, lambda: _train(settings, preset, out, device, reporter or Silent(), team, began))
 
 
 def _train(
@@ -82,6 +84,7 @@ def _train(
     device: machine.DeviceName,
     reporter: Reporter,
     team: Team,
+    began: float,
 ) -> Bundle:
     start = None if settings.get("adapt_from") is None else open_bundle(settings["adapt_from"])
     check_settings(settings, preset, start)
@@ -98,8 +101,12 @@ def _train(
     chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     prepared = _prepare(data, tokenizer, start, path.parent / ".cache", reporter)
-    config = resolve(settings, preset, data, prepared, start)
+    config = resolve(settings, preset, data, prepared, start, speed=machine.usual_speed(chosen_device))
     prepared = prepared.resampled(config.training.bpe_dropout, config.seed)
+
+    def bounded(training: TrainingConfig, seconds: float) -> TrainingConfig:
+        gone = time.monotonic() - began
+        return bound(training, settings, prepared, config.seed, seconds=seconds, gone=gone)
 
     torch.manual_seed(config.seed)
     model = build(config.model).to(chosen_device)
@@ -112,9 +119,9 @@ def _train(
         name=device,
         device=chosen_device,
         team=team,
-        steps=lambda seconds: bound(config.training, settings, prepared, config.seed, seconds).steps or 0,
+        steps=lambda seconds: bounded(config.training, seconds).steps or 0,
     )
-    config = replace(config, training=bound(pace.training, settings, prepared, config.seed, pace.seconds))
+    config = replace(config, training=bounded(pace.training, pace.seconds))
     facts = {
         **prepared.facts,
         "parameters": parameter_table(model),

@@ -164,7 +164,7 @@ class Trial:
 
     def __init__(self, name: str, data: str, prepared: Prepared) -> None:
         settings = settings_of(name, data)
-        self.config = resolve(settings, "tiny", from_dict(DataConfig, settings["data"]), prepared, None)
+        self.config = resolve(settings, "tiny", from_dict(DataConfig, settings["data"]), prepared, None, speed=1.0)
         torch.manual_seed(self.config.seed)
         self.model = build(self.config.model).train()
         self.loss = build_loss(self.config.training)

@@ -9,7 +9,7 @@ import pytest
 from attendo.bundle import Bundle
 from attendo.errors import ConfigError
 from attendo.models.settings import RATES
-from attendo.plan import check_settings
+from attendo.plan import check_settings, with_effort
 
 from .trained import Trained
 
@@ -100,3 +100,20 @@ def test_learned_positions_are_those_of_the_bundle_to_start_from(trained: Traine
     check_settings({}, "auto", start)
     with pytest.raises(ConfigError, match=r"model\.n_positions = 128: .* data\.max_length \(100\)"):
         check_settings({"data": {"max_length": 100}}, "auto", start)
+
+
+def test_an_effort_is_a_name_for_minutes() -> None:
+    assert with_effort({"seed": 2}, None) == {"seed": 2}
+    assert with_effort({"seed": 2}, "quick") == {"seed": 2, "training": {"minutes": 10.0}}
+    assert with_effort({"training": {"steps": None}}, "thorough")["training"]["minutes"] == 150.0
+
+
+@pytest.mark.parametrize("name", ["steps", "epochs", "minutes"])
+def test_an_effort_beside_another_bound(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"stands for 60 minutes, and training.{name} = 5 says something else"):
+        with_effort({"training": {name: 5}}, "normal")
+
+
+def test_an_unknown_effort() -> None:
+    with pytest.raises(ConfigError, match="effort = 'heroic': must be one of quick, normal, thorough"):
+        with_effort({}, "heroic")  # type: ignore[arg-type]

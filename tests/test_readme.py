@@ -58,6 +58,7 @@ def folder(tmp_path: Path) -> Path:
         for name, text in texts.items():
             (tmp_path / f"{name}.{side}").write_text("\n".join(text) + "\n", encoding="utf-8")
     (tmp_path / "in.de").unlink()
+    (tmp_path / "notes.md").write_text("# A dog\n\nA man *reads*.\n", encoding="utf-8")
     pairs = zip(sides["en"], sides["de"], strict=True)
     (tmp_path / "pairs.tsv").write_text("".join(f"{en}\t{de}\n" for en, de in pairs), encoding="utf-8")
     return tmp_path
@@ -110,7 +111,7 @@ def test_pip_installs_from_here() -> None:
 def test_commands_in_the_text_can_be_parsed(document: Path) -> None:
     """Names of commands and options are right; what they do is tested elsewhere."""
     for line in [*inline_commands(document), *shell_lines(document)]:
-        words = shlex.split(line.partition("<")[0])
+        words = shlex.split(re.split("[<>]", line)[0])
         if words[0] != "attendo":
             continue
         command = main.get_command(click.Context(main), words[1])

@@ -5,7 +5,7 @@ import pytest
 from attendo.config import from_dict, merge, read_yaml, to_dict, to_yaml
 from attendo.errors import ConfigError
 from attendo.models.presets import PresetName, sizes
-from attendo.recipe import RECIPES, DataConfig, RecipeName, RunConfig, choose, intervals
+from attendo.recipe import FEW_PASSES, RECIPES, DataConfig, RecipeName, RunConfig, choose, intervals
 
 VOCABULARY = {"model": {"source_vocab_size": 400, "target_vocab_size": 400}, "data": {"source": "a.tsv"}}
 
@@ -33,6 +33,15 @@ def test_every_choice_is_a_valid_config_with_an_end(recipe: RecipeName, pairs: i
 def test_auto_takes_the_size_that_fits_the_corpus(pairs: int, name: PresetName) -> None:
     assert choose("auto", pairs=pairs) == choose(name, pairs=pairs)
     assert choose("auto", pairs=pairs)["model"] == sizes(name)
+
+
+def test_few_passes_take_what_learns_fastest() -> None:
+    few = config_of("auto", pairs=29_000, passes=FEW_PASSES - 1)
+    many = config_of("auto", pairs=29_000, passes=FEW_PASSES)
+    assert many == config_of("auto", pairs=29_000)
+    assert few.model.residual_dropout < many.model.residual_dropout
+    assert few.training.batch_tokens < many.training.batch_tokens
+    assert config_of("tiny", pairs=29_000, passes=1) == config_of("tiny", pairs=29_000)
 
 
 def test_small_corpora_are_read_more_often() -> None:

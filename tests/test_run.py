@@ -13,7 +13,7 @@ from torch import Tensor
 
 import attendo
 from attendo.bundle import Bundle, average_weights, load_weights, open_bundle
-from attendo.config import read_yaml
+from attendo.config import merge, read_yaml
 from attendo.data.store import open_store
 from attendo.engines import ctranslate2_folder
 from attendo.errors import BundleError, ConfigError, DataError, StorageError, TrainingError
@@ -368,10 +368,10 @@ def test_an_adaptation_is_repeated_by_its_config(finished: Bundle, tmp_path: Pat
 
 def test_minutes_become_steps_that_are_kept(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(100))
-    bundle = train(settings=tiny(data, training={"minutes": 0.02, "schedule": "cosine"}), out=tmp_path / "run")
+    bundle = train(settings=tiny(data, training={"minutes": 0.1, "schedule": "cosine"}), out=tmp_path / "run")
     training = open_bundle(bundle.path).config.training
     assert training.steps is not None
-    assert training.minutes == 0.02
+    assert training.minutes == 0.1
     assert max(entry["step"] for entry in bundle.read_log()) == training.steps
     # The rates that were used are a function of the step and of what the config says, not of the clock.
     schedule = build_schedule(training, d_model=bundle.config.model.d_model, steps=training.steps)
@@ -602,3 +602,12 @@ def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
     # What was wrong is gone: the run goes on from there.
     monkeypatch.setattr(loss, "batch_loss", true_loss)
     assert resume(bundle.path).scores()
+
+
+def test_few_passes_have_little_dropout_unless_it_is_given(tmp_path: Path) -> None:
+    data = write_task(tmp_path, made_up(100))
+    settings = tiny(data, training={"epochs": 2})
+    assert train(settings=settings, out=tmp_path / "chosen").config.model.residual_dropout == 0.1
+    assert train(settings=settings, preset="tiny", out=tmp_path / "named").config.model.residual_dropout == 0.25
+    given = merge(settings, {"model": {"residual_dropout": 0.3}})
+    assert train(settings=given, out=tmp_path / "given").config.model.residual_dropout == 0.3

@@ -33,6 +33,11 @@ from attendo.training.settings import BOUNDS
 @click.option("--steps", type=click.IntRange(min=1), help="Train for so many updates.")
 @click.option("--epochs", type=float, help="Train for so many passes over the data.")
 @click.option("--minutes", type=float, help="Train for about so long; fixes a number of steps after a measurement.")
+@click.option(
+    "--effort",
+    type=click.Choice(["quick", "normal", "thorough"]),
+    help="At most 10, 60 or 150 minutes, and what makes the most of them.",
+)
 @click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Language codes. [from the file endings]")
 @click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
 @click.option("--valid-target", type=click.Path(), help="Its other side.")
@@ -53,6 +58,7 @@ def command(
     steps: int | None,
     epochs: float | None,
     minutes: float | None,
+    effort: Any,
     languages: tuple[str, str] | None,
     valid_source: str | None,
     valid_target: str | None,
@@ -76,7 +82,7 @@ def command(
 
     if resume_path is not None:
         files = (source, valid_source, valid_target, config_path, out, adapt_from)
-        values = (steps, epochs, minutes, languages, columns, seed, processes, threads)
+        values = (steps, epochs, minutes, effort, languages, columns, seed, processes, threads)
         flags = (assignments, reverse, tensorboard, preset != "auto")
         if any(value is not None for value in (*files, *values)) or any(flags):
             raise ConfigError(
@@ -111,7 +117,9 @@ def command(
         if source is None and config_path is None and not assignments:
             raise ConfigError("give the files to train on: attendo train SOURCE TARGET (or --config with data.source).")
         with reporting(quiet) as reporter:
-            bundle = run.train(settings=settings, preset=preset, out=out, device=device, reporter=reporter)
+            bundle = run.train(
+                settings=settings, preset=preset, effort=effort, out=out, device=device, reporter=reporter
+            )
     if rank_in_environment() > 0:  # torchrun has started several, and one of them speaks for all
         return
     scores = {"bundle": str(bundle.path), **bundle.scores()}
