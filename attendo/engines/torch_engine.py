@@ -9,6 +9,7 @@ Suffixes: M models, B sentences, S source length, T target length, D d_model, V 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
@@ -21,6 +22,7 @@ from attendo.decoding.greedy import greedy_ids
 from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
 from attendo.engines.batches import sorted_batches
+from attendo.machine import using_threads
 from attendo.models.transformer import Transformer
 from attendo.nn.cache import DecoderCache
 from attendo.nn.masks import padding_mask
@@ -71,7 +73,6 @@ class TorchEngine:
 
         parts: a number for each source; equal sources with different numbers draw different samples.
         """
-        found: dict[int, list[Hypothesis]] = {}
         # Every draw is a row of its own from the beginning: many draws of few sentences are as large as few of many.
         draws = options.n_best if options.sample else 1
         positions = SINGLE_TOKENS if options.sample or options.beam == 1 else BATCH_TOKENS
@@ -85,13 +86,15 @@ class TorchEngine:
         )
         with torch.inference_mode():
             step = self._stepper()
-            for rows in (reporter or Silent()).track(batches, "Translating", len(batches)):
-                way: Callable[..., list[list[Hypothesis]]]
-                if held is None:
-                    way = partial(search, keys=[(parts[i] if parts else 0, *sources[i]) for i in rows])
-                else:
-                    way = partial(constrained_search, phrases=[held[i] for i in rows])
-                hypotheses = way(
+
+        def together(rows: Sequence[int]) -> list[list[Hypothesis]]:
+            way: Callable[..., list[list[Hypothesis]]]
+            if held is None:
+                way = partial(search, keys=[(parts[i] if parts else 0, *sources[i]) for i in rows])
+            else:
+                way = partial(constrained_search, phrases=[held[i] for i in rows])
+            with torch.inference_mode():  # which belongs to the thread
+                return way(
                     step,
                     self._select,
                     self._start([sources[i] for i in rows]),
@@ -102,7 +105,11 @@ class TorchEngine:
                     forbidden=(PAD, BOS, UNK),
                     prefixes=None if prefixes is None else [prefixes[i] for i in rows],
                 )
-                found.update(zip(rows, hypotheses, strict=True))
+
+        found: dict[int, list[Hypothesis]] = {}
+        batches_found = self._side_by_side(together, batches)
+        for rows, hypotheses in (reporter or Silent()).track(batches_found, "Translating", len(batches)):
+            found.update(zip(rows, hypotheses, strict=True))
         return [found[i] for i in range(len(sources))]
 
     def score(
@@ -148,6 +155,23 @@ class TorchEngine:
             if id_ is None:
                 return
             yield id_
+
+    def _side_by_side(
+        self, work: Callable[[Sequence[int]], list[list[Hypothesis]]], batches: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[Sequence[int], list[list[Hypothesis]]]]:
+        """Each batch with what becomes of it. On a CPU a thread of its own does each, one of them for each of torch's.
+
+        Small products gain little from several threads; batches side by side use them.
+        """
+        threads = torch.get_num_threads()
+        if self.device.type != "cpu" or min(threads, len(batches)) < 2:
+            yield from ((rows, work(rows)) for rows in batches)
+            return
+        with using_threads(1), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            try:
+                yield from zip(batches, pool.map(work, batches), strict=True)
+            finally:
+                pool.shutdown(cancel_futures=True)  # nobody wants the rest any more
 
     def _start(self, sources: Sequence[Ids]) -> Caches:
         source_BS, lengths_B = pad(sources, after=EOS).to(self.device), lengths(sources).to(self.device)

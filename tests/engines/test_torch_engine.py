@@ -15,6 +15,7 @@ from attendo.decoding.beam import beam_search, search
 from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import DataError
+from attendo.machine import using_threads
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import Transformer, build
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
@@ -334,3 +335,29 @@ def test_learned_positions_bound_the_target(model, engine):
 def test_nothing_to_do_is_nothing_done(engine):
     assert engine.search([], [], SearchOptions()) == []
     assert engine.score([], []) == []
+
+
+@pytest.mark.parametrize(
+    "options", [SearchOptions(beam=1), SearchOptions(beam=3), SearchOptions(sample=True, n_best=2)]
+)
+def test_batches_side_by_side_are_the_same(engine: TorchEngine, options: SearchOptions) -> None:
+    generator = random.Random(2)
+    sources = [[generator.randrange(4, 53) for _ in range(generator.randint(1, 17))] for _ in range(23)]
+    limits = [len(source) + 5 for source in sources]
+    found = []
+    for threads in (1, 2):
+        with using_threads(threads):
+            found.append(engine.search(sources, limits, options, batch_size=4))
+            assert torch.get_num_threads() == threads
+    for one, two in zip(*found, strict=True):
+        assert [each.ids for each in one] == [each.ids for each in two]
+        assert [each.log_prob for each in one] == close([each.log_prob for each in two])
+
+
+def test_an_error_in_one_batch_ends_the_others(engine: TorchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Any) -> Any:
+        raise DataError("broken")
+
+    monkeypatch.setattr(engine, "_start", broken)
+    with using_threads(2), pytest.raises(DataError, match="broken"):
+        engine.search([[5]] * 9, [7] * 9, SearchOptions(), batch_size=1)
