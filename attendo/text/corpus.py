@@ -1,9 +1,9 @@
 """Files → pairs of text.
 
-A corpus is two text files whose lines correspond, or one TSV, or one JSONL file; each plain or gzip. Files are
-UTF-8 and a line ends **only** at ``\\n`` (one ``\\r`` before it is dropped), so U+2028, U+0085, vertical tab and form
-feed are ordinary characters and line *i* of one file stays line *i* of the other. Everything is read as a stream:
-a corpus is never held in memory.
+A corpus is two text files whose lines correspond, or one TSV, JSONL or TMX file; each plain or gzip. Files are
+UTF-8 (TMX: what its first line says) and a line ends **only** at ``\\n`` (one ``\\r`` before it is dropped), so U+2028,
+U+0085, vertical tab and form feed are ordinary characters and line *i* of one file stays line *i* of the other.
+Everything is read as a stream: a corpus is never held in memory.
 """
 
 import codecs
@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import re
+import xml.etree.ElementTree as ET
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,15 +60,17 @@ class CorpusFiles:
     """Where the pairs are.
 
     source: the path as the user gave it
-    target: the other path; None when one TSV or JSONL file holds both sides
+    target: the other path; None when one TSV, JSONL or TMX file holds both sides
     columns: the columns of source and target in a TSV, counted from 1
     reverse: translate from the second side to the first
+    languages: which (source, target) to take from a TMX file; None for the first two of its first unit
     """
 
     source: str
     target: str | None = None
     columns: tuple[int, int] = (1, 2)
     reverse: bool = False
+    languages: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         if min(self.columns) < 1:
@@ -79,7 +82,7 @@ def read_lines(path: str) -> Iterator[str]:
 
     A last line without ``\\n`` is a line; nothing follows a last ``\\n``; an empty file has no lines.
     """
-    with _reading(path) as stream:
+    with reading(path) as stream:
         yield from decode_lines(stream, path)
 
 
@@ -106,13 +109,15 @@ def read_pairs(files: CorpusFiles) -> Iterator[Pair]:
 
     Pairs with an empty side are handed on: line numbers stay true, and whoever drops them can count them.
     """
-    match _format(files):
+    match format_of(files):
         case "text":
             pairs = _text_pairs(files.source, str(files.target))
         case "tsv":
             pairs = _tsv_pairs(files.source, files.columns)
         case "jsonl":
             pairs = _jsonl_pairs(files.source)
+        case "tmx":
+            pairs = tmx_pairs(files)
     number = 0
     for number, (source, target) in enumerate(pairs, start=1):  # noqa: B007 (used after the loop)
         source, target = trim(source), trim(target)
@@ -127,9 +132,15 @@ def trim(text: str) -> str:
 
 
 def languages_of(files: CorpusFiles) -> tuple[str, str] | None:
-    """(source, target) languages by the files' endings (``train.en.gz`` → ``en``); None where those do not tell."""
+    """(source, target) languages by the files' endings (``train.en.gz`` → ``en``), or by what a TMX file says.
+
+    None where those do not tell.
+    """
     if files.target is None:
-        return None
+        if format_of(files) != "tmx":
+            return None
+        first, second = _tmx_languages(files)
+        return (second, first) if files.reverse else (first, second)
     languages = []
     for path in (files.source, files.target):
         language = Path(_without_gz(path)).suffix.removeprefix(".")
@@ -145,11 +156,12 @@ def fingerprint(files: CorpusFiles) -> str:
 
     Names and dates do not count, so that a corpus which was moved or copied is still the same corpus.
     """
-    kind = _format(files)
-    whole = hashlib.sha256(f"{kind} {files.columns if kind == 'tsv' else ''} {files.reverse}".encode())
+    kind = format_of(files)
+    chosen = {"tsv": files.columns, "tmx": files.languages}.get(kind, "")
+    whole = hashlib.sha256(f"{kind} {chosen} {files.reverse}".encode())
     for path in (files.source, files.target):
         if path is not None:
-            with _reading(path, unzip=False) as stream:
+            with reading(path, unzip=False) as stream:
                 whole.update(hashlib.file_digest(stream, "sha256").digest())
     return whole.hexdigest()
 
@@ -186,7 +198,7 @@ def held_out(hashes: "npt.NDArray[np.uint64]", *, share: float = 0.02, most: int
     return np.isin(hashes, np.concatenate(taken)) if taken else np.zeros(n, dtype=np.bool_)
 
 
-def _format(files: CorpusFiles) -> Literal["text", "tsv", "jsonl"]:
+def format_of(files: CorpusFiles) -> Literal["text", "tsv", "jsonl", "tmx"]:
     if files.target is not None:
         return "text"
     name = _without_gz(files.source).lower()
@@ -194,8 +206,10 @@ def _format(files: CorpusFiles) -> Literal["text", "tsv", "jsonl"]:
         return "tsv"
     if name.endswith(".jsonl"):
         return "jsonl"
+    if name.endswith(".tmx"):
+        return "tmx"
     raise DataError(
-        f"{files.source}: one file that holds both sides has to end in .tsv or .jsonl (or .tsv.gz, .jsonl.gz). "
+        f"{files.source}: one file that holds both sides has to end in .tsv, .jsonl or .tmx (or one of them and .gz). "
         "Rename it, or give two text files: the source and the target."
     )
 
@@ -209,7 +223,7 @@ def _is_gzip(path: str) -> bool:
 
 
 @contextmanager
-def _reading(path: str, *, unzip: bool = True) -> Iterator[io.BufferedReader]:
+def reading(path: str, *, unzip: bool = True) -> Iterator[io.BufferedReader]:
     """An open file whose errors, then and while it is read, are `DataError`s."""
     try:
         with Path(path).open("rb") as file:
@@ -267,30 +281,39 @@ def _text_pairs(source_path: str, target_path: str) -> Iterator[Pair]:
 
 def _tsv_pairs(path: str, columns: tuple[int, int]) -> Iterator[Pair]:
     for number, line in enumerate(read_lines(path), start=1):
-        cells = line.split("\t")
-        if max(columns) > len(cells):
-            raise DataError(
-                f"{path}, line {number}: it has {len(cells)} column{'s' if len(cells) > 1 else ''}, and columns "
-                f"{columns[0]},{columns[1]} are asked for. Columns are separated by tabs and counted from 1: "
-                "repair the line, or choose others with --columns."
-            )
-        yield cells[columns[0] - 1], cells[columns[1] - 1]
+        yield tsv_pair(line, columns, f"{path}, line {number}")
+
+
+def tsv_pair(line: str, columns: tuple[int, int], where: str) -> Pair:
+    """The pair of one line of a TSV file; `where` stands for it in errors."""
+    cells = line.split("\t")
+    if max(columns) > len(cells):
+        raise DataError(
+            f"{where}: it has {len(cells)} column{'s' if len(cells) > 1 else ''}, and columns {columns[0]},{columns[1]} "
+            "are asked for. Columns are separated by tabs and counted from 1: repair the line, or choose others with "
+            "--columns."
+        )
+    return cells[columns[0] - 1], cells[columns[1] - 1]
 
 
 def _jsonl_pairs(path: str) -> Iterator[Pair]:
     for number, line in enumerate(read_lines(path), start=1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(
-                f"{path}, line {number}: not valid JSON ({error}). Each line has to be an object such as "
-                '{"source": "…", "target": "…"}.'
-            ) from None
-        yield _json_text(record, "source", path, number), _json_text(record, "target", path, number)
+        yield json_pair(line, f"{path}, line {number}")
 
 
-def _json_text(record: object, key: str, path: str, number: int) -> str:
-    where = f"{path}, line {number}"
+def json_pair(line: str, where: str) -> Pair:
+    """The pair of one line of a JSONL file; `where` stands for it in errors."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{where}: not valid JSON ({error}). Each line has to be an object such as "
+            '{"source": "…", "target": "…"}.'
+        ) from None
+    return _json_text(record, "source", where), _json_text(record, "target", where)
+
+
+def _json_text(record: object, key: str, where: str) -> str:
     shape = 'Each line has to be an object such as {"source": "…", "target": "…"}.'
     if not isinstance(record, dict):
         raise DataError(f"{where}: the line is JSON, but not an object. {shape}")
@@ -308,3 +331,84 @@ def _json_text(record: object, key: str, path: str, number: int) -> str:
         ) from None
     # A text is one line everywhere in attendo: one line in, one line out.
     return text.replace("\r\n", " ").replace("\n", " ")
+
+
+_XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# What these elements of TMX hold is code of the program that the text is from, not text.
+_TMX_CODES = frozenset(("bpt", "ept", "it", "ph", "ut"))
+
+
+def tmx_pairs(files: CorpusFiles) -> Iterator[Pair]:
+    """The pairs of a TMX file, the translators' exchange format: one for each unit, in the order of the file.
+
+    A unit that lacks one of the two languages has an empty side. Codes of the editor within a text are left out.
+    """
+    first, second = _tmx_languages(files)
+    missing, seen = {first, second}, set()
+    for unit in _tmx_units(files.source):
+        found = _tmx_text(unit, first), _tmx_text(unit, second)
+        missing -= {language for language, text in zip((first, second), found, strict=True) if text is not None}
+        seen.update(unit)
+        yield found[0] or "", found[1] or ""
+    if missing:
+        raise DataError(
+            f"{files.source}: no unit has a text in {' or '.join(sorted(missing))}; the languages there are "
+            f"{', '.join(sorted(seen))}. Choose two of them with --languages."
+        )
+
+
+def _tmx_languages(files: CorpusFiles) -> tuple[str, str]:
+    """The languages of the first and of the second side."""
+    if files.languages is not None:
+        source, target = files.languages
+        return (target, source) if files.reverse else (source, target)
+    for unit in _tmx_units(files.source):
+        if len(unit) >= 2:
+            first, second = list(unit)[:2]
+            return first, second
+    raise DataError(f"{files.source}: no unit has texts in two languages. Give another file.")
+
+
+def _tmx_text(unit: dict[str, str], language: str) -> str | None:
+    """The text in a language, or in a variety of it: ``en`` finds ``en-US``."""
+    if language in unit:
+        return unit[language]
+    short = language.lower()
+    return next((text for name, text in unit.items() if re.split("[-_]", name.lower())[0] == short), None)
+
+
+def _tmx_units(path: str) -> Iterator[dict[str, str]]:
+    """Language → text of each unit, one unit in memory at a time."""
+    body: ET.Element | None = None
+    with reading(path) as stream:
+        try:
+            for event, element in ET.iterparse(stream, events=("start", "end")):
+                name = element.tag.rpartition("}")[2]
+                if event == "start" and name == "body":
+                    body = element
+                elif event == "end" and name == "tu":
+                    yield dict(map(_tmx_variant, (one for one in element if one.tag.rpartition("}")[2] == "tuv")))
+                    if body is not None:
+                        body.clear()
+        except ET.ParseError as error:
+            raise DataError(
+                f"{path}: not well-formed XML ({error}). Export the TMX file again, or repair that line."
+            ) from None
+    if body is None:
+        raise DataError(f"{path}: it has no <body>, so it is not a TMX file. Give one, or rename it.")
+
+
+def _tmx_variant(variant: ET.Element) -> tuple[str, str]:
+    """(language, text) of a <tuv>."""
+    language = variant.get(_XML_LANGUAGE) or variant.get("lang") or "?"
+    segment = next((one for one in variant if one.tag.rpartition("}")[2] == "seg"), None)
+    text = "" if segment is None else "".join(_spoken(segment))
+    return language, " ".join(re.split("[\r\n]+[ \t]*", text))
+
+
+def _spoken(element: ET.Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if child.tag.rpartition("}")[2] not in _TMX_CODES:
+            yield from _spoken(child)
+        yield child.tail or ""

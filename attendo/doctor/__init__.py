@@ -1,0 +1,1 @@
+"""What is wrong with parallel data: found, explained, and taken out."""

@@ -1,0 +1,414 @@
+"""A corpus examined from the first line to the last: read two or three times, kept in memory as a few numbers a pair."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attendo.doctor.duplicates import (
+    alike,
+    band_keys,
+    candidates,
+    of_several,
+    pair_hashes,
+    repeated,
+    word_sets,
+)
+from attendo.doctor.files import CHUNK, Chunk, begins_with_mark, count_lines, read_chunks
+from attendo.doctor.findings import KINDS, Findings, bits_for
+from attendo.doctor.languages import Identifier, in_no_language, in_other_language
+from attendo.doctor.lexical import MOST_PAIRS, Bitext, Lexicon, concatenate
+from attendo.doctor.lines import Hashes, Lines, Mask, characters
+from attendo.doctor.pairs import check_pairs
+from attendo.doctor.parting import Parting, find_parting
+from attendo.doctor.ratios import unequal_lengths
+from attendo.doctor.shifts import find_shifts, suspicious
+from attendo.doctor.statistics import Vocabulary, pieces_per_word, side_facts
+from attendo.reporting import Reporter, Silent
+from attendo.text.corpus import CorpusFiles, Pair
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+SAMPLES = 3  # pairs shown of each kind
+USUAL_SCRIPT = 0.05  # share of a side's letters that makes a script usual there
+MOST_SAMPLED = 20_000  # pairs that pieces are learned from
+FEWEST_PAIRS = 1_000  # from which words can be learned
+MOST_LEADERS = 500_000  # pairs kept to compare later ones with
+DOUBTFUL = 0.5  # of pairs put together by chance, the share that is likelier than a doubtful pair
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A pair to show: its number from 0, its texts, and what there is to say about it."""
+
+    number: int
+    source: str
+    target: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Pairs first … last, from 0, in which the target is `shift` lines too far down."""
+
+    first: int
+    last: int
+    shift: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What was found."""
+
+    files: CorpusFiles
+    quick: bool
+    findings: Findings
+    samples: dict[str, list[Sample]]
+    parting: Parting | None
+    stretches: list[Stretch]
+    marked: list[str]  # files that begin with a byte order mark
+    facts: dict[str, Any]
+
+    @property
+    def broken(self) -> bool:
+        return any(kind.broken and self.findings.count(kind.name) for kind in KINDS)
+
+    @property
+    def dropped(self) -> Mask:
+        """(N,): the pairs that cleaning drops."""
+        return (self.findings.bits & bits_for("drop")) != 0
+
+    @property
+    def repaired(self) -> Mask:
+        return (self.findings.bits & bits_for("repair")) != 0
+
+
+@dataclass
+class _Reading:
+    """What the first reading keeps: lists with an array for each chunk."""
+
+    found: list[NDArray[np.uint64]] = field(default_factory=list)
+    characters: list[NDArray[np.uint32]] = field(default_factory=list)  # (n, 2)
+    words: list[NDArray[np.uint16]] = field(default_factory=list)  # (n, 2)
+    hashes: list[Hashes] = field(default_factory=list)  # (n, 2)
+    scripts: list[NDArray[np.uint8]] = field(default_factory=list)  # (n, 2)
+    returns: list[Mask] = field(default_factory=list)  # (n, 2)
+    bands: list[NDArray[np.uint32]] = field(default_factory=list)  # (n, bands)
+    script_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 256), dtype=np.int64))
+    vocabularies: tuple[Vocabulary, Vocabulary] = field(default_factory=lambda: (Vocabulary(), Vocabulary()))
+    identifier: Identifier = field(default_factory=Identifier)
+    sampled: list[Pair] = field(default_factory=list)
+
+
+@dataclass
+class _Thinned:
+    """Pairs to learn words from: all of a small corpus, every second, fourth, … of a larger one."""
+
+    texts: list[Bitext] = field(default_factory=list)
+    numbers: list[Numbers] = field(default_factory=list)
+    stride: int = 1
+
+    def add(self, chunk: Chunk, sound: Mask) -> None:
+        chosen = np.flatnonzero(sound & ((np.arange(len(chunk)) + chunk.first) % self.stride == 0))
+        self.texts.append(Bitext.of(chunk.source, chunk.target).select(chosen, chosen))
+        self.numbers.append(chosen + chunk.first)
+        while sum(map(len, self.numbers)) > MOST_PAIRS:
+            self.stride *= 2
+            kept = [np.flatnonzero(numbers % self.stride == 0) for numbers in self.numbers]
+            self.texts = [text.select(some, some) for text, some in zip(self.texts, kept, strict=True)]
+            self.numbers = [numbers[some] for numbers, some in zip(self.numbers, kept, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Other:
+    """Validation or test set, as what it is compared by."""
+
+    name: str  # in_… and near_… are the kinds
+    skeletons: tuple[Hashes, Hashes]
+    bands: NDArray[np.uint32]
+    sets: list[frozenset[int]]
+    words: tuple[Hashes, Hashes]
+
+
+def examine(
+    files: CorpusFiles,
+    *,
+    valid: CorpusFiles | None = None,
+    test: CorpusFiles | None = None,
+    quick: bool = False,
+    most: int | None = None,
+    reporter: Reporter | None = None,
+) -> Examination:
+    """Looks for every kind of fault there is.
+
+    quick: without what needs a second reading: languages, word tables, shifts, near duplicates, pieces.
+    most: the first so many pairs only.
+    """
+    reporter = reporter or Silent()
+    others = [_other(name, other) for name, other in (("valid", valid), ("test", test)) if other is not None]
+    thinned = _Thinned()
+    reading = _Reading()
+    near: list[tuple[str, Numbers]] = []
+    for chunk in reporter.track(read_chunks(files, most=most), "Reading"):
+        found = check_pairs(chunk)
+        for other in others:
+            both = zip((chunk.source, chunk.target), other.skeletons, strict=True)
+            found.mark(f"in_{other.name}", np.logical_or(*(np.isin(side.skeletons, known) for side, known in both)))
+        sound = (found.bits & bits_for("drop")) == 0
+        _note(reading, chunk, found, sound, quick)
+        if not quick:
+            reading.bands.append(band_keys(chunk.source, chunk.target))
+            thinned.add(chunk, sound)
+            near += [(f"near_{other.name}", _near(chunk, reading.bands[-1], other)) for other in others]
+    for vocabulary in reading.vocabularies:
+        vocabulary.settle()
+    found = Findings(np.concatenate(reading.found))
+    for name, numbers in near:
+        found.mark(name, numbers)
+    parting = _parting(files, found)
+    _compare(found, reading)
+    stretches: list[Stretch] = []
+    scores: Floats | None = None
+    if not quick:
+        total = -(-len(found) // CHUNK)
+        lexicon, learned_from, low = _lexicon(thinned, len(found))
+        scores = _second_reading(files, found, reading.identifier, lexicon, learned_from, low, reporter, total)
+        stretches = _third_reading(files, found, reading, lexicon, learned_from, low, scores, reporter, total)
+    findings = found.explained()
+    facts = _facts(reading, others, quick)
+    samples = _samples(files, findings, scores, stretches)
+    marked = [path for path in (files.source, files.target) if path is not None and begins_with_mark(path)]
+    return Examination(
+        files=files,
+        quick=quick,
+        findings=findings,
+        samples=samples,
+        parting=parting,
+        stretches=stretches,
+        marked=marked,
+        facts=facts,
+    )
+
+
+def _note(reading: _Reading, chunk: Chunk, found: Findings, sound: Mask, quick: bool) -> None:
+    sides = (chunk.source, chunk.target)
+    reading.found.append(found.bits)
+    reading.characters.append(np.stack([side.lengths for side in sides], axis=1).astype(np.uint32))
+    reading.words.append(np.minimum(np.stack([side.words.counts for side in sides], axis=1), 65_535).astype(np.uint16))
+    reading.hashes.append(np.stack([side.hashes for side in sides], axis=1))
+    reading.scripts.append(np.stack([side.main_scripts for side in sides], axis=1))
+    reading.returns.append(chunk.returns)
+    for number, side in enumerate(sides):
+        reading.script_counts[number] += side.script_counts()
+        reading.vocabularies[number].add(side.words.hashes)
+    if not quick:
+        reading.identifier.learn(*sides, sound)
+        if len(reading.sampled) < MOST_SAMPLED:
+            reading.sampled += [chunk.pair(number) for number in np.flatnonzero(sound)[: MOST_SAMPLED // 4]]
+
+
+def _parting(files: CorpusFiles, found: Findings) -> Parting | None:
+    """Where the two files part, if one is longer; from there on no pair is one."""
+    if files.target is None or not found.count("unpaired"):
+        return None
+    counts = count_lines(files.source), count_lines(files.target)
+    parting = find_parting(files, *(reversed(counts) if files.reverse else counts))
+    found.mark("unpaired", np.arange(len(found)) >= parting.line)
+    return parting
+
+
+def _compare(found: Findings, reading: _Reading) -> None:
+    """The faults that show in the numbers kept of all pairs."""
+    returns = np.concatenate(reading.returns)
+    for side in range(2):
+        share = returns[:, side].mean()
+        found.mark("line_ends", returns[:, side] != (share > 0.5))
+    scripts = np.concatenate(reading.scripts)
+    for side in range(2):
+        counts = reading.script_counts[side]
+        usual = np.flatnonzero(counts > USUAL_SCRIPT * max(1, counts.sum()))
+        found.mark("wrong_script", ~np.isin(scripts[:, side], [0, *usual]))
+    hashes = np.concatenate(reading.hashes)
+    found.mark("duplicate", repeated(pair_hashes(hashes[:, 0], hashes[:, 1])))
+    found.mark("several_targets", of_several(hashes[:, 0], hashes[:, 1]))
+    sound = (found.explained().bits & bits_for("drop")) == 0
+    words = np.concatenate(reading.words).astype(np.uint32)
+    lengths = np.concatenate(reading.characters)
+    far = unequal_lengths(lengths[:, 0], lengths[:, 1], sound) | unequal_lengths(words[:, 0], words[:, 1], sound)
+    found.mark("length_ratio", far)
+
+
+def _lexicon(thinned: _Thinned, n_pairs: int) -> tuple[Lexicon | None, Mask, float]:
+    """Word tables; the pairs they are from; and the score that a pair put together by chance reaches half of the time."""
+    text = concatenate(thinned.texts)
+    learned_from = np.zeros(n_pairs, dtype=np.bool_)
+    if len(text) < FEWEST_PAIRS:
+        return None, learned_from, 0.0
+    learned_from[np.concatenate(thinned.numbers)] = True
+    lexicon = Lexicon(text)
+    some = np.arange(0, len(text), max(1, len(text) // 20_000))
+    by_chance, enough = lexicon.scores(text.select(some, np.roll(some, 7)), np.zeros(len(some), dtype=np.bool_))
+    return lexicon, learned_from, float(np.quantile(by_chance[enough], DOUBTFUL)) if enough.any() else 0.0
+
+
+def _second_reading(
+    files: CorpusFiles,
+    found: Findings,
+    identifier: Identifier,
+    lexicon: Lexicon | None,
+    learned_from: Mask,
+    low: float,
+    reporter: Reporter,
+    total: int,
+) -> Floats:
+    """(N,): how well the words of each pair explain each other, 0 where that cannot be said; languages on the way."""
+    scores = np.zeros(len(found), dtype=np.float32)
+    own = np.zeros((len(found), 2), dtype=np.float32)
+    numbers = np.zeros((len(found), 2), dtype=np.int32)
+    for chunk in reporter.track(read_chunks(files, most=len(found)), "Comparing", total):
+        place = slice(chunk.first, chunk.first + len(chunk))
+        part = Findings(found.bits[place])
+        for side, lines in enumerate((chunk.source, chunk.target)):
+            *likelihoods, count = identifier.likelihoods(lines)
+            part.mark("wrong_language", in_other_language(likelihoods[side], likelihoods[1 - side], count))
+            own[place, side], numbers[place, side] = likelihoods[side], count
+        if lexicon is not None:
+            given, enough = lexicon.scores(Bitext.of(chunk.source, chunk.target), learned_from[place])
+            scores[place] = np.where(enough, given, np.nan)
+    sound = (found.explained().bits & bits_for("drop")) == 0
+    for side in range(2):
+        found.mark("foreign", in_no_language(own[:, side], numbers[:, side].astype(np.int64), sound))
+    found.mark("doubtful", scores < low)
+    return scores
+
+
+def _third_reading(
+    files: CorpusFiles,
+    found: Findings,
+    reading: _Reading,
+    lexicon: Lexicon | None,
+    learned_from: Mask,
+    low: float,
+    scores: Floats,
+    reporter: Reporter,
+    total: int,
+) -> list[Stretch]:
+    """Shifts, and whether what looks like a near duplicate is one."""
+    later, first = (np.concatenate(side) for side in zip(*candidates(np.concatenate(reading.bands)), strict=True))
+    asked = {int(one): set() for one in later}
+    for one, other in zip(later.tolist(), first.tolist(), strict=True):
+        asked[one].add(other)
+    leaders = dict.fromkeys(np.unique(first)[:MOST_LEADERS].tolist())
+    known: dict[int, frozenset[int]] = {}
+    usual = float(np.nanmedian(scores)) if lexicon is not None else 0.0
+    shifts = np.zeros(len(found), dtype=np.int64)
+    middle = (low + usual) / 2
+    suspects = suspicious(np.nan_to_num(scores, nan=usual), middle) if lexicon is not None else np.zeros(len(found), bool)
+    for chunk in reporter.track(read_chunks(files, most=len(found)), "Verifying", total):
+        place = slice(chunk.first, chunk.first + len(chunk))
+        if lexicon is not None and suspects[place].any():
+            text = Bitext.of(chunk.source, chunk.target)
+            shifts[place] = find_shifts(text, lexicon, suspects[place], learned_from[place], middle)
+        wanted = [n for n in range(chunk.first, chunk.first + len(chunk)) if n in asked or n in leaders]
+        sets = word_sets(chunk.source, chunk.target, np.array(wanted, dtype=np.int64) - chunk.first)
+        for number, words in zip(wanted, sets, strict=True):
+            if number in leaders:
+                known[number] = words
+            if any(alike(words, known[other]) for other in asked.get(number, ()) if other in known):
+                found.mark("near_duplicate", np.array([number]))
+    found.mark("shifted", shifts != 0)
+    borders = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
+    return [
+        Stretch(int(begin), int(end) - 1, int(shifts[begin]))
+        for begin, end in zip(borders[:-1], borders[1:], strict=True)
+        if shifts[begin]
+    ]
+
+
+def _other(name: str, files: CorpusFiles) -> _Other:
+    chunks = list(read_chunks(files))
+    sides = [[chunk.source for chunk in chunks], [chunk.target for chunk in chunks]]
+    return _Other(
+        name,
+        _each(sides, lambda lines: lines.skeletons[lines.words.counts > 0]),
+        np.concatenate([band_keys(chunk.source, chunk.target) for chunk in chunks]),
+        [words for chunk in chunks for words in word_sets(chunk.source, chunk.target, np.arange(len(chunk)))],
+        _each(sides, lambda lines: lines.words.hashes),
+    )
+
+
+def _each(sides: list[list[Lines]], of: Callable[[Lines], Hashes]) -> tuple[Hashes, Hashes]:
+    source, target = (np.concatenate([of(lines) for lines in side]) for side in sides)
+    return source, target
+
+
+def _near(chunk: Chunk, bands: NDArray[np.uint32], other: _Other) -> Numbers:
+    """The numbers of the chunk's pairs that are nearly the same as one of another set."""
+    near = []
+    for band in range(bands.shape[1]):
+        order = np.argsort(other.bands[:, band], kind="stable")
+        ordered = other.bands[order, band]
+        places = np.minimum(np.searchsorted(ordered, bands[:, band]), len(ordered) - 1)
+        equal = np.flatnonzero((ordered[places] == bands[:, band]) & (bands[:, band] != 0))
+        sets = word_sets(chunk.source, chunk.target, equal)
+        near += [
+            int(number)
+            for number, words in zip(equal, sets, strict=True)
+            if alike(words, other.sets[int(order[places[number]])])
+        ]
+    return np.unique(np.array(near, dtype=np.int64)) + chunk.first
+
+
+def _facts(reading: _Reading, others: list[_Other], quick: bool) -> dict[str, Any]:
+    words, lengths = np.concatenate(reading.words), np.concatenate(reading.characters)
+    facts: dict[str, Any] = {"pairs": len(words)}
+    for number, side in enumerate(("source", "target")):
+        facts[side] = side_facts(
+            reading.vocabularies[number], lengths[:, number], words[:, number], reading.script_counts[number]
+        )
+    facts["unseen_words"] = {
+        other.name: {
+            side: round(reading.vocabularies[number].unseen(other.words[number]), 4)
+            for number, side in enumerate(("source", "target"))
+        }
+        for other in others
+    }
+    facts["pieces_per_word"] = [] if quick else pieces_per_word(reading.sampled)
+    return facts
+
+
+def _samples(
+    files: CorpusFiles, findings: Findings, scores: Floats | None, stretches: list[Stretch]
+) -> dict[str, list[Sample]]:
+    """The first pairs of each kind; of the doubtful ones the worst. Read again no further than needed."""
+    wanted = {kind.name: findings.first(kind.name, SAMPLES) for kind in KINDS}
+    notes: dict[tuple[str, int], str] = {}
+    if scores is not None:
+        doubtful = np.flatnonzero(findings.having("doubtful"))
+        worst = doubtful[np.argsort(scores[doubtful], kind="stable")][:SAMPLES]
+        wanted["doubtful"] = [int(number) for number in worst]
+        notes |= {("doubtful", int(number)): f"score {scores[number]:.2f}" for number in worst}
+    shown = [stretch for stretch in stretches if findings.having("shifted")[stretch.first]][:SAMPLES]
+    if shown:
+        wanted["shifted"] = [stretch.first for stretch in shown]
+        notes |= {("shifted", stretch.first): _in_words(stretch) for stretch in shown}
+    numbers = {number for some in wanted.values() for number in some}
+    pairs: dict[int, Pair] = {}
+    if numbers:
+        for chunk in read_chunks(files, most=max(numbers) + 1):
+            here = range(chunk.first, chunk.first + len(chunk))
+            pairs |= {number: chunk.pair(number - chunk.first) for number in numbers if number in here}
+    return {
+        name: [Sample(number, *pairs[number], notes.get((name, number), "")) for number in some]
+        for name, some in wanted.items()
+        if some
+    }
+
+
+def _in_words(stretch: Stretch) -> str:
+    lines = f"{abs(stretch.shift)} line{'s' if abs(stretch.shift) > 1 else ''}"
+    direction = "below" if stretch.shift > 0 else "above"
+    return f"pairs {stretch.first + 1:,} to {stretch.last + 1:,}: each target stands {lines} {direction} its source"

@@ -1,0 +1,152 @@
+"""Faults of single pairs: what can be said of a pair without knowing the others."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attendo.doctor.files import Chunk
+from attendo.doctor.findings import Findings
+from attendo.doctor.lines import BOM, BREAK, CONTROL, DIGIT, HIDDEN, LETTER, LOST, SPACE, SPACELESS, WORD, Lines, Mask
+from attendo.doctor.repair import ENTITY, MOJIBAKE
+
+LONGEST_WORDS, LONGEST_CHARACTERS = 200, 1200
+FEWEST_LETTERS = 2
+FEWEST_COPIED_LETTERS = 12  # shorter ones are names and numbers, the same in both languages
+REPETITIONS = 3
+LONGEST_PERIOD = 4  # words of what is repeated
+LONGEST_RUN = 5  # of one character
+
+URL = re.compile(r"(?:https?://|www\.)[^\s<>\"]+", re.IGNORECASE)
+EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{2,24}){1,4}")
+TAG = re.compile(r"</?[a-zA-Z][\w:-]{0,30}(?:\s[^<>\n]{0,200})?/?>")
+PLACEHOLDER = re.compile(
+    r"\$?\{\{?[^{}\n]{0,40}\}?\}|(?<![\w%])%(?:\d{1,2}\$)?[-+0#]?\d{0,3}(?:\.\d{1,2})?[sdifuxXc@](?![\w])|%\(\w{1,40}\)[sd]"
+    rf"|{TAG.pattern}"
+)
+NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
+GAP = re.compile(r"\t|  ")
+# Where digits belong to something else that is compared by itself.
+_FOREIGN_DIGITS = re.compile("|".join((URL.pattern, EMAIL.pattern, PLACEHOLDER.pattern, ENTITY.pattern)), re.IGNORECASE)
+
+_BRACKETS = ("([{（［｛【《", ")]}）］｝】》")
+_QUOTES = '"“”„‟«»「」『』'
+
+
+def check_pairs(chunk: Chunk) -> Findings:
+    """What is wrong with the pairs of a chunk, each by itself; with what reading has found."""
+    found = Findings(chunk.found.copy())
+    for name, where in _faults(chunk.source, chunk.target):
+        found.mark(name, where)
+    return found
+
+
+def _faults(source: Lines, target: Lines) -> Iterator[tuple[str, Mask]]:
+    sides = (source, target)
+    letters = [side.each((side.kinds & np.uint16(LETTER)) != 0) for side in sides]
+    visible = [side.each((side.kinds & np.uint16(SPACE | CONTROL | BREAK | HIDDEN | BOM)) == 0) for side in sides]
+    spaceless = [side.each((side.kinds & np.uint16(SPACELESS)) != 0) for side in sides]
+    words = [side.words.counts for side in sides]
+
+    for name, kind in (
+        ("lost_characters", LOST),
+        ("bom", BOM),
+        ("control_characters", CONTROL),
+        ("hidden_characters", HIDDEN),
+        ("line_breaks", BREAK),
+    ):
+        yield name, source.having(kind) | target.having(kind)
+    yield "mojibake", source.matching(MOJIBAKE) | target.matching(MOJIBAKE)
+    yield "not_nfc", _not_nfc(source) | _not_nfc(target)
+
+    empty = [seen == 0 for seen in visible]
+    yield "empty", empty[0] | empty[1]
+    yield "identical", (source.skeletons == target.skeletons) & (letters[0] >= FEWEST_COPIED_LETTERS)
+    too_few = [count < np.where(without > 0, 1, FEWEST_LETTERS) for count, without in zip(letters, spaceless, strict=True)]
+    yield "too_short", too_few[0] | too_few[1]
+    signs = [2 * count < seen for count, seen in zip(letters, visible, strict=True)]
+    yield "symbols", signs[0] | signs[1]
+    long = [(count > LONGEST_WORDS) | (side.lengths > LONGEST_CHARACTERS) for count, side in zip(words, sides, strict=True)]
+    yield "too_long", long[0] | long[1]
+
+    yield "urls", source.sums(URL) != target.sums(URL)
+    yield "emails", source.sums(EMAIL) != target.sums(EMAIL)
+    yield "digits", numbers_of(source) != numbers_of(target)
+    held = [side.sums(PLACEHOLDER) for side in sides]
+    yield "placeholders", held[0] != held[1]
+    yield "markup", source.matching(TAG) & target.matching(TAG)
+    yield "entities", source.matching(ENTITY) | target.matching(ENTITY)
+    yield "brackets", _open(source) != _open(target)
+    yield "quotes", _count(source, _QUOTES) % 2 != _count(target, _QUOTES) % 2
+    yield "spaces", source.matching(GAP) | target.matching(GAP)
+    yield "repeated_words", _repeats_words(source) | _repeats_words(target)
+    yield "repeated_characters", _repeats_characters(source) | _repeats_characters(target)
+
+
+def _not_nfc(lines: Lines) -> Mask:
+    if unicodedata.is_normalized("NFC", lines.text):
+        return np.zeros(len(lines), dtype=np.bool_)
+    return np.fromiter((not unicodedata.is_normalized("NFC", lines[n]) for n in range(len(lines))), dtype=np.bool_)
+
+
+def numbers_of(lines: Lines) -> NDArray[np.uint64]:
+    """(N,): the numbers of each line as one sum, however their digits are grouped."""
+    if not np.any(lines.kinds & np.uint16(DIGIT)):
+        return np.zeros(len(lines), dtype=np.uint64)
+    blank = _FOREIGN_DIGITS.search(lines.text) is not None
+    bare = _blanked(lines) if blank else lines
+    return bare.sums(NUMBER, lambda text: int("".join(filter(str.isdecimal, text))[:30]) + 1)
+
+
+def _blanked(lines: Lines) -> Lines:
+    """The same places, without what has digits of its own."""
+    text = _FOREIGN_DIGITS.sub(lambda match: " " * len(match.group()), lines.text)
+    return Lines(text.split("\n")[:-1])
+
+
+def _open(lines: Lines) -> NDArray[np.int64]:
+    """(N,): brackets opened and not closed, by shape, as one number."""
+    balance = np.zeros(len(lines), dtype=np.int64)
+    for weight, (opening, closing) in enumerate(zip(*_BRACKETS, strict=True)):
+        balance += (_count(lines, opening) - _count(lines, closing)) << (6 * (weight % 4))
+    return balance
+
+
+def _count(lines: Lines, characters: str) -> NDArray[np.int64]:
+    """(N,): how often these characters occur."""
+    count = np.zeros(len(lines), dtype=np.int64)
+    for character in characters:
+        if character in lines.text:
+            np.add.at(count, lines.lines_at(np.flatnonzero(lines.codes == ord(character))), 1)
+    return count
+
+
+def _repeats_words(lines: Lines) -> Mask:
+    """(N,): lines with the same one to four words three times in a row."""
+    words = lines.words
+    found = np.zeros(len(lines), dtype=np.bool_)
+    for period in range(1, LONGEST_PERIOD + 1):
+        same = (words.hashes[period:] == words.hashes[:-period]) & (words.lines[period:] == words.lines[:-period])
+        same &= words.plain[period:]
+        long_enough = _run_ends(same, (REPETITIONS - 1) * period)
+        found[words.lines[period:][long_enough]] = True
+    return found
+
+
+def _repeats_characters(lines: Lines) -> Mask:
+    same = (lines.codes[1:] == lines.codes[:-1]) & ((lines.kinds[1:] & np.uint16(DIGIT | SPACE)) == 0)
+    ends = np.flatnonzero(_run_ends(same, LONGEST_RUN - 1))
+    found = np.zeros(len(lines), dtype=np.bool_)
+    found[lines.lines_at(ends)] = True
+    return found
+
+
+def _run_ends(values: Mask, length: int) -> Mask:
+    """Where the last `length` values are all true."""
+    totals = np.concatenate([[0], np.cumsum(values)])
+    ends = np.zeros(len(values), dtype=np.bool_)
+    if len(values) >= length:
+        ends[length - 1 :] = totals[length:] - totals[:-length] == length
+    return ends

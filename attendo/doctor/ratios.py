@@ -1,0 +1,48 @@
+"""Pairs of which one side is far too long for the other, by the corpus's own distribution."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attendo.doctor.lines import Mask
+
+Floats = NDArray[np.float64]
+
+FARTHEST = 5.0  # standard deviations
+LEAST = np.log(1.8)  # times as long as usual: less is never blamed
+FEWEST_PAIRS = 50  # that a distribution can be learned from
+BINS = 20
+ROUNDS = 10
+
+
+def unequal_lengths(source: NDArray[np.uint32], target: NDArray[np.uint32], sound: Mask) -> Mask:
+    """(N,): where x = log (target length / source length) is far from usual for pairs of that length.
+
+    The variance of x falls with the length: σ² = a + b / √(source · target), fitted to the sound pairs. What is far off
+    is left out and the rest fitted again, until nothing changes: of what is left, nothing is far off.
+    """
+    ratios = np.log((target + 1.0) / (source + 1.0))
+    lengths = np.sqrt((source + 1.0) * (target + 1.0))
+    far = np.zeros(len(ratios), dtype=np.bool_)
+    for _ in range(ROUNDS):
+        usual = sound & ~far
+        if np.count_nonzero(usual) < FEWEST_PAIRS:
+            break
+        middle = np.median(ratios[usual])
+        offs = np.abs(ratios - middle)
+        now = sound & (offs > np.maximum(FARTHEST * _deviations(offs, lengths, usual), LEAST))
+        if not np.any(now & ~far):
+            break
+        far |= now
+    return far
+
+
+def _deviations(offs: Floats, lengths: Floats, usual: Mask) -> Floats:
+    """(N,): σ of each pair."""
+    edges = np.quantile(lengths[usual], np.linspace(0, 1, BINS + 1))
+    bins = np.clip(np.searchsorted(edges, lengths[usual], side="right") - 1, 0, BINS - 1)
+    members = [offs[usual][bins == number] for number in range(BINS)]
+    variances = np.array([(1.4826 * np.median(one)) ** 2 if len(one) else np.nan for one in members])
+    inverse = np.array([2 / (low + high) for low, high in zip(edges[:-1], edges[1:], strict=True)])
+    there = np.isfinite(variances)
+    slope, level = np.polyfit(inverse[there], variances[there], 1) if np.ptp(inverse[there]) else (0.0, variances[there].mean())
+    return np.sqrt(np.maximum(level + slope / lengths, np.nanmin(variances)))
