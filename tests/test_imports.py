@@ -20,6 +20,7 @@ ORDER = (
     "storage",
     "text",
     "documents",
+    "doctor",
     "nn",
     "data",
     "models",

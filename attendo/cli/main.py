@@ -15,6 +15,7 @@ from attendo.cli.results import ReaderGoneError
 from attendo.errors import AttendoError, Interrupted
 
 COMMANDS = {
+    "check": "Find what is wrong with pairs of text, and clean them.",
     "train": "Train a translator from pairs of text.",
     "translate": "Translate lines of text.",
     "evaluate": "Score a translator on a test set; compare two.",
@@ -27,9 +28,10 @@ COMMANDS = {
 }
 
 EPILOG = """\b
-Exit codes: 0 done; 1 a bug in attendo; 2 wrong arguments or settings;
-3 unusable text; 4 missing, damaged or existing bundle; 5 training diverged;
-6 disk full or not writable; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."""
+Exit codes: 0 done; 1 check found something broken, or a bug in attendo;
+2 wrong arguments or settings; 3 unusable text; 4 missing, damaged or existing
+bundle; 5 training diverged; 6 disk full or not writable; 130 stopped by
+Ctrl-C; 143 stopped by SIGTERM."""
 
 
 class Commands(click.Group):

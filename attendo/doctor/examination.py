@@ -18,7 +18,7 @@ from attendo.doctor.duplicates import (
 )
 from attendo.doctor.files import CHUNK, Chunk, begins_with_mark, count_lines, read_chunks
 from attendo.doctor.findings import KINDS, Findings, bits_for
-from attendo.doctor.languages import Identifier, in_no_language, in_other_language
+from attendo.doctor.languages import Identifier, Strangers, in_other_language, likelihoods
 from attendo.doctor.lexical import MOST_PAIRS, Bitext, Lexicon, concatenate
 from attendo.doctor.lines import Hashes, Lines, Mask, characters
 from attendo.doctor.pairs import check_pairs
@@ -37,7 +37,8 @@ USUAL_SCRIPT = 0.05  # share of a side's letters that makes a script usual there
 MOST_SAMPLED = 20_000  # pairs that pieces are learned from
 FEWEST_PAIRS = 1_000  # from which words can be learned
 MOST_LEADERS = 500_000  # pairs kept to compare later ones with
-DOUBTFUL = 0.5  # of pairs put together by chance, the share that is likelier than a doubtful pair
+CHANCE = 0.99  # of pairs put together by chance, the share that scores less than a pair that is believed
+UNUSUAL = 3.0  # standard deviations below the usual score: what is better than that is never doubtful
 
 
 @dataclass(frozen=True)
@@ -173,10 +174,11 @@ def examine(
     stretches: list[Stretch] = []
     scores: Floats | None = None
     if not quick:
+        words = _learned_words(thinned, len(found))
         total = -(-len(found) // CHUNK)
-        lexicon, learned_from, low = _lexicon(thinned, len(found))
-        scores = _second_reading(files, found, reading.identifier, lexicon, learned_from, low, reporter, total)
-        stretches = _third_reading(files, found, reading, lexicon, learned_from, low, scores, reporter, total)
+        compared = _second_reading(files, found, reading.identifier, words, reporter, total)
+        stretches = _third_reading(files, found, reading, words, compared, reporter, total)
+        scores = compared.scores
     findings = found.explained()
     facts = _facts(reading, others, quick)
     samples = _samples(files, findings, scores, stretches)
@@ -241,84 +243,106 @@ def _compare(found: Findings, reading: _Reading) -> None:
     found.mark("length_ratio", far)
 
 
-def _lexicon(thinned: _Thinned, n_pairs: int) -> tuple[Lexicon | None, Mask, float]:
-    """Word tables; the pairs they are from; and the score that a pair put together by chance reaches half of the time."""
+@dataclass(frozen=True)
+class _Learned:
+    """Word tables; the pairs they are from, (N,); and what pairs put together by chance score: half of them, and most."""
+
+    lexicon: Lexicon
+    learned_from: Mask
+    by_chance: float
+    at_most: float
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """scores (N,): how well the words of each pair explain each other, nan where that cannot be said.
+
+    strangers, gathered (N, 2): for each side
+    """
+
+    scores: Floats
+    strangers: tuple[Strangers, Strangers]
+    gathered: Mask
+
+
+def _learned_words(thinned: _Thinned, n_pairs: int) -> _Learned | None:
     text = concatenate(thinned.texts)
-    learned_from = np.zeros(n_pairs, dtype=np.bool_)
     if len(text) < FEWEST_PAIRS:
-        return None, learned_from, 0.0
+        return None
+    learned_from = np.zeros(n_pairs, dtype=np.bool_)
     learned_from[np.concatenate(thinned.numbers)] = True
     lexicon = Lexicon(text)
     some = np.arange(0, len(text), max(1, len(text) // 20_000))
-    by_chance, enough = lexicon.scores(text.select(some, np.roll(some, 7)), np.zeros(len(some), dtype=np.bool_))
-    return lexicon, learned_from, float(np.quantile(by_chance[enough], DOUBTFUL)) if enough.any() else 0.0
+    scores, enough = lexicon.scores(text.select(some, np.roll(some, 7)), np.zeros(len(some), dtype=np.bool_))
+    middle, most = np.quantile(scores[enough], (0.5, CHANCE)) if enough.any() else (0.0, 0.0)
+    return _Learned(lexicon, learned_from, float(middle), float(most))
 
 
 def _second_reading(
     files: CorpusFiles,
     found: Findings,
     identifier: Identifier,
-    lexicon: Lexicon | None,
-    learned_from: Mask,
-    low: float,
+    words: _Learned | None,
     reporter: Reporter,
     total: int,
-) -> Floats:
-    """(N,): how well the words of each pair explain each other, 0 where that cannot be said; languages on the way."""
-    scores = np.zeros(len(found), dtype=np.float32)
-    own = np.zeros((len(found), 2), dtype=np.float32)
-    numbers = np.zeros((len(found), 2), dtype=np.int32)
+) -> _Compared:
+    """Every line compared with what was learned: wrong languages and doubtful pairs."""
+    log_probs = identifier.log_probs()
+    compared = _Compared(
+        np.full(len(found), np.nan, dtype=np.float32),
+        (Strangers(log_probs[0]), Strangers(log_probs[1])),
+        np.zeros((len(found), 2), dtype=np.bool_),
+    )
     for chunk in reporter.track(read_chunks(files, most=len(found)), "Comparing", total):
         place = slice(chunk.first, chunk.first + len(chunk))
         part = Findings(found.bits[place])
         for side, lines in enumerate((chunk.source, chunk.target)):
-            *likelihoods, count = identifier.likelihoods(lines)
-            part.mark("wrong_language", in_other_language(likelihoods[side], likelihoods[1 - side], count))
-            own[place, side], numbers[place, side] = likelihoods[side], count
-        if lexicon is not None:
-            given, enough = lexicon.scores(Bitext.of(chunk.source, chunk.target), learned_from[place])
-            scores[place] = np.where(enough, given, np.nan)
-    sound = (found.explained().bits & bits_for("drop")) == 0
-    for side in range(2):
-        found.mark("foreign", in_no_language(own[:, side], numbers[:, side].astype(np.int64), sound))
-    found.mark("doubtful", scores < low)
-    return scores
+            likelihood, numbers = likelihoods(lines, log_probs)
+            part.mark("wrong_language", in_other_language(likelihood[side], likelihood[1 - side], numbers))
+            sound = (part.explained().bits & bits_for("drop")) == 0
+            compared.gathered[place, side] = compared.strangers[side].gather(lines, likelihood[side], numbers, sound)
+        if words is not None:
+            scores, enough = words.lexicon.scores(Bitext.of(chunk.source, chunk.target), words.learned_from[place])
+            compared.scores[place] = np.where(enough, scores, np.nan)
+    if words is not None:
+        found.mark("doubtful", compared.scores < min(words.at_most, _unusual(compared.scores)))
+    return compared
+
+
+def _unusual(scores: Floats) -> float:
+    """The score below which a pair is unusual."""
+    middle = np.nanmedian(scores)
+    return float(middle - UNUSUAL * 1.4826 * np.nanmedian(np.abs(scores - middle)))
 
 
 def _third_reading(
     files: CorpusFiles,
     found: Findings,
     reading: _Reading,
-    lexicon: Lexicon | None,
-    learned_from: Mask,
-    low: float,
-    scores: Floats,
+    words: _Learned | None,
+    compared: _Compared,
     reporter: Reporter,
     total: int,
 ) -> list[Stretch]:
-    """Shifts, and whether what looks like a near duplicate is one."""
-    later, first = (np.concatenate(side) for side in zip(*candidates(np.concatenate(reading.bands)), strict=True))
-    asked = {int(one): set() for one in later}
-    for one, other in zip(later.tolist(), first.tolist(), strict=True):
-        asked[one].add(other)
-    leaders = dict.fromkeys(np.unique(first)[:MOST_LEADERS].tolist())
-    known: dict[int, frozenset[int]] = {}
-    usual = float(np.nanmedian(scores)) if lexicon is not None else 0.0
+    """Every suspicion looked into: foreign lines, shifts, near duplicates."""
+    sound = (found.explained().bits & bits_for("drop")) == 0
     shifts = np.zeros(len(found), dtype=np.int64)
-    middle = (low + usual) / 2
-    suspects = suspicious(np.nan_to_num(scores, nan=usual), middle) if lexicon is not None else np.zeros(len(found), bool)
+    suspects, low = np.zeros(len(found), dtype=np.bool_), 0.0
+    if words is not None:
+        usual = float(np.nanmedian(compared.scores))
+        low = (words.by_chance + usual) / 2
+        suspects = suspicious(np.nan_to_num(compared.scores, nan=usual), low)
+    near = _NearDuplicates(np.concatenate(reading.bands))
     for chunk in reporter.track(read_chunks(files, most=len(found)), "Verifying", total):
         place = slice(chunk.first, chunk.first + len(chunk))
-        if lexicon is not None and suspects[place].any():
+        part = Findings(found.bits[place])
+        for side, lines in enumerate((chunk.source, chunk.target)):
+            strangers = compared.strangers[side]
+            part.mark("foreign", strangers.foreign(lines, compared.gathered[place, side], sound[place]))
+        if words is not None and suspects[place].any():
             text = Bitext.of(chunk.source, chunk.target)
-            shifts[place] = find_shifts(text, lexicon, suspects[place], learned_from[place], middle)
-        wanted = [n for n in range(chunk.first, chunk.first + len(chunk)) if n in asked or n in leaders]
-        sets = word_sets(chunk.source, chunk.target, np.array(wanted, dtype=np.int64) - chunk.first)
-        for number, words in zip(wanted, sets, strict=True):
-            if number in leaders:
-                known[number] = words
-            if any(alike(words, known[other]) for other in asked.get(number, ()) if other in known):
-                found.mark("near_duplicate", np.array([number]))
+            shifts[place] = find_shifts(text, words.lexicon, suspects[place], words.learned_from[place], low)
+        part.mark("near_duplicate", near.verified(chunk))
     found.mark("shifted", shifts != 0)
     borders = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
     return [
@@ -326,6 +350,32 @@ def _third_reading(
         for begin, end in zip(borders[:-1], borders[1:], strict=True)
         if shifts[begin]
     ]
+
+
+class _NearDuplicates:
+    """Pairs that may be nearly the same as an earlier one, each compared with it when both were read."""
+
+    def __init__(self, bands: NDArray[np.uint32]) -> None:
+        later, first = (np.concatenate(side) for side in zip(*candidates(bands), strict=True))
+        order = np.argsort(later, kind="stable")
+        self.later, self.first = later[order], first[order]
+        self.leaders = np.unique(first)[:MOST_LEADERS]
+        self.words: dict[int, frozenset[int]] = {}
+
+    def verified(self, chunk: Chunk) -> Numbers:
+        """The numbers within the chunk of its near duplicates."""
+        first, last = chunk.first, chunk.first + len(chunk)
+        here = slice(*np.searchsorted(self.later, (first, last)))
+        leaders = self.leaders[slice(*np.searchsorted(self.leaders, (first, last)))]
+        asked = np.unique(np.concatenate([self.later[here], leaders])) - first
+        words = dict(zip((asked + first).tolist(), word_sets(chunk.source, chunk.target, asked), strict=True))
+        self.words |= {number: words[number] for number in leaders.tolist()}
+        near = [
+            later - first
+            for later, leader in zip(self.later[here].tolist(), self.first[here].tolist(), strict=True)
+            if leader in self.words and alike(words[later], self.words[leader])
+        ]
+        return np.unique(np.array(near, dtype=np.int64))
 
 
 def _other(name: str, files: CorpusFiles) -> _Other:

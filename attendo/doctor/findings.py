@@ -31,6 +31,7 @@ class Kind:
 
 _UNREADABLE = ("undecodable", "broken_row", "unpaired")
 _HOLLOW = (*_UNREADABLE, "empty", "too_short", "symbols")
+_MISMATCHED = ("wrong_language", "foreign", "shifted", "doubtful")
 _GARBLED = (*_HOLLOW, "identical", "wrong_script", "mojibake", "lost_characters", "repeated_words", "repeated_characters")
 
 KINDS = (
@@ -169,7 +170,7 @@ KINDS = (
         group="pairs",
         action="drop",
         why="Something is missing on one side, and the translator learns to leave out or to invent.",
-        unless=(*_HOLLOW, "too_long", "repeated_words", "repeated_characters", "wrong_script"),
+        unless=(*_HOLLOW, "too_long", "repeated_words", "repeated_characters", "wrong_script", "wrong_language", "foreign", "shifted"),
     ),
     Kind(
         name="too_long",
@@ -201,7 +202,7 @@ KINDS = (
         group="pairs",
         action="report",
         why="Wrong numbers are the mistakes that cost most; but one side may spell a number out, so they are only shown.",
-        unless=(*_HOLLOW, "identical", "shifted", "length_ratio", "too_long", "mojibake"),
+        unless=(*_GARBLED, *_MISMATCHED, "length_ratio", "too_long"),
     ),
     Kind(
         name="urls",
@@ -209,7 +210,7 @@ KINDS = (
         group="pairs",
         action="drop",
         why="The translator learns to drop addresses or to make them up.",
-        unless=(*_HOLLOW, "shifted"),
+        unless=(*_HOLLOW, *_MISMATCHED),
     ),
     Kind(
         name="emails",
@@ -217,7 +218,7 @@ KINDS = (
         group="pairs",
         action="drop",
         why="The translator learns to drop addresses or to make them up.",
-        unless=(*_HOLLOW, "shifted"),
+        unless=(*_HOLLOW, *_MISMATCHED),
     ),
     Kind(
         name="placeholders",
@@ -225,7 +226,7 @@ KINDS = (
         group="pairs",
         action="drop",
         why="A program that fills them in breaks when a translation has lost one.",
-        unless=(*_HOLLOW, "shifted"),
+        unless=(*_HOLLOW, *_MISMATCHED),
     ),
     Kind(
         name="brackets",
@@ -233,7 +234,7 @@ KINDS = (
         group="pairs",
         action="report",
         why="A piece of the sentence is likely to be missing there.",
-        unless=(*_HOLLOW, "shifted"),
+        unless=(*_HOLLOW, *_MISMATCHED),
     ),
     Kind(
         name="quotes",
@@ -241,7 +242,7 @@ KINDS = (
         group="pairs",
         action="report",
         why="A piece of the sentence is likely to be missing there.",
-        unless=(*_HOLLOW, "shifted"),
+        unless=(*_HOLLOW, *_MISMATCHED),
     ),
     Kind(
         name="markup",
@@ -306,7 +307,7 @@ KINDS = (
         group="overlap",
         action="drop",
         why="The same sentence counts several times, and validation may be asked what training has seen.",
-        unless=(*_UNREADABLE, "empty"),
+        unless=(*_UNREADABLE, "empty", "too_short"),
     ),
     Kind(
         name="near_duplicate",
@@ -322,7 +323,7 @@ KINDS = (
         group="overlap",
         action="report",
         why="Welcome as paraphrases; a sign of boilerplate or of misalignment where there are many.",
-        unless=(*_UNREADABLE, "empty", "too_short", "duplicate"),
+        unless=(*_HOLLOW, *_MISMATCHED, "duplicate", "identical", "length_ratio"),
     ),
     Kind(
         name="in_valid",

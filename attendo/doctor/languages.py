@@ -1,19 +1,25 @@
-"""Which side's language a line is in, by an identifier that is learned from nothing but the two sides themselves."""
+"""Which language a line is in, by what can be learned from nothing but the two sides themselves."""
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attendo.doctor.lines import LINE_FEED, Codes, Hashes, Lines, Mask, gram_hashes
+from attendo.doctor.lines import LINE_FEED, Lines, Mask, gram_hashes
 
 Floats = NDArray[np.float32]
+Numbers = NDArray[np.int64]
 
 ORDERS = (2, 3, 4)
 BITS = 20
 FLATTENING = 0.5  # added to every count
-FEWEST_GRAMS = 30  # in a line that is judged
-OTHER_SIDE = 0.5  # log p(other side) - log p(own side), mean over the runs of a line
-FOREIGN = 4.0  # standard deviations below what is usual for the side
 MOST_LINES = 200_000  # learned from
+FEWEST_RUNS = 30  # in a line that is judged
+OTHER_SIDE = 0.5  # log p(other side) - log p(own side), mean over the runs of a line
+STRANGE = 4.0  # standard deviations below what is usual for the side
+FEWEST_STRANGERS = 20  # lines that can be said to have something in common
+FAITH = 0.25  # how much of what strangers have in common is taken for the side's own, at first
+FOREIGN = 0.85  # log p(strangers) - log p(own side), mean over the runs of a line
 
 
 class Identifier:
@@ -32,56 +38,91 @@ class Identifier:
             return
         self.lines += len(source)
         for side, lines in enumerate((source, target)):
-            usable = np.repeat(sound, lines.lengths + 1)
-            for keys, whole in _grams(lines):
-                self.counts[side] += np.bincount(keys[whole & usable[: len(keys)]], minlength=1 << BITS)
+            _count(lines, sound, self.counts[side])
 
-    def likelihoods(self, lines: Lines) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """(N,), (N,), (N,): mean log p as a line of the source and as one of the target, and the number of runs."""
-        log_probs = self._log_probs()
-        sums = np.zeros((2, len(lines)))
-        numbers = np.zeros(len(lines), dtype=np.int64)
-        for keys, whole in _grams(lines):
-            whole = np.concatenate([whole, np.zeros(len(lines.codes) - len(whole), dtype=np.bool_)])
-            numbers += lines.each(whole)
-            for side in range(2):
-                values = np.zeros(len(lines.codes))
-                values[: len(keys)] = log_probs[side][keys]
-                sums[side] += lines.each(np.where(whole, values, 0.0))
-        source, target = (sums / np.maximum(numbers, 1)).astype(np.float32)
-        return source, target, numbers
-
-    def _log_probs(self) -> Floats:
-        """(2, 2^BITS)"""
+    def log_probs(self) -> Floats:
+        """(2, 2^BITS): log p(g | side)"""
         flat = self.counts + FLATTENING
         return np.log(flat / flat.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-def in_other_language(own: Floats, other: Floats, numbers: NDArray[np.int64]) -> Mask:
+def likelihoods(lines: Lines, tables: Floats) -> tuple[Floats, Numbers]:
+    """(K, N), (N,): the mean of each of K tables over the runs of each line, and the number of runs."""
+    sums = np.zeros((len(tables), len(lines)))
+    numbers = np.zeros(len(lines), dtype=np.int64)
+    for runs, whole in _runs(lines):
+        numbers += lines.each(whole)
+        for row, table in enumerate(tables):
+            sums[row] += lines.each(np.where(whole, table[runs], np.float32(0)).astype(np.float64))
+    return (sums / np.maximum(numbers, 1)).astype(np.float32), numbers
+
+
+def in_other_language(own: Floats, other: Floats, numbers: Numbers) -> Mask:
     """(N,): lines that look more like the other side."""
-    return (other - own > OTHER_SIDE) & (numbers >= FEWEST_GRAMS)
+    return (other - own > OTHER_SIDE) & (numbers >= FEWEST_RUNS)
 
 
-def in_no_language(own: Floats, numbers: NDArray[np.int64], sound: Mask) -> Mask:
-    """(N,): lines that look like nothing on their own side, by what is usual for sound lines of their length."""
-    judged = sound & (numbers >= FEWEST_GRAMS)
-    if np.count_nonzero(judged) < 100:
-        return np.zeros(len(own), dtype=np.bool_)
-    middle = np.median(own[judged])
-    deviations = (own - middle) * np.sqrt(numbers)  # a mean of n varies by 1/√n
-    usual = 1.4826 * np.median(np.abs(deviations[judged]))
-    return judged & (deviations < -FOREIGN * usual)
+class Strangers:
+    """The lines of a side that look like nothing on it, and what they have in common: a third language, if anything.
+
+    p(g | strangers) = (c(g) + λ p(g | side)) / (C + λ), with λ a share of C. A line is foreign if it looks more like
+    the other strangers than like its side. Lines that are only rare are not like each other.
+    """
+
+    def __init__(self, own: Floats) -> None:
+        self.own = own  # (2^BITS,): log p(g | side)
+        self.counts = np.zeros(1 << BITS, dtype=np.int64)
+        self.lines = 0
+        self._usual: tuple[float, float] | None = None
+
+    def gather(self, lines: Lines, likelihood: Floats, numbers: Numbers, sound: Mask) -> Mask:
+        """(N,): the strangers among the sound lines, by what is usual among the first lines that were looked at."""
+        judged = sound & (numbers >= FEWEST_RUNS)
+        if self._usual is None:
+            if np.count_nonzero(judged) < FEWEST_STRANGERS:
+                return np.zeros(len(lines), dtype=np.bool_)
+            middle = float(np.median(likelihood[judged]))
+            spread = np.median(np.abs(likelihood[judged] - middle) * np.sqrt(numbers[judged]))  # a mean of n: 1/√n
+            self._usual = middle, 1.4826 * float(spread)
+        middle, spread = self._usual
+        strange = judged & ((likelihood - middle) * np.sqrt(np.maximum(numbers, 1)) < -STRANGE * spread)
+        self.lines += int(np.count_nonzero(strange))
+        _count(lines, strange, self.counts)
+        return strange
+
+    def foreign(self, lines: Lines, gathered: Mask, sound: Mask) -> Mask:
+        """(N,): which of the sound lines are foreign. A stranger does not vouch for itself."""
+        if self.lines < FEWEST_STRANGERS:
+            return np.zeros(len(lines), dtype=np.bool_)
+        tables = np.stack([self._ratios(0), self._ratios(1)])
+        (ratios, without), numbers = likelihoods(lines, tables)
+        return sound & (np.where(gathered, without, ratios) > FOREIGN) & (numbers >= FEWEST_RUNS)
+
+    def _ratios(self, less: int) -> Floats:
+        """(2^BITS,): log p(g | strangers) - log p(g | side), with so much taken from each count."""
+        counts = np.maximum(self.counts - less, 0)
+        total = counts.sum()
+        faith = max(1.0, FAITH * total)
+        ratios = np.log((counts / np.exp(self.own) + faith) / (total + faith))
+        return ratios.astype(np.float32)
 
 
-def _grams(lines: Lines) -> "list[tuple[NDArray[np.int64], Mask]]":
-    """For each length of runs: the number of each run in the tables, and whether it stays within its line."""
-    codes: Codes = lines.small
+def _count(lines: Lines, chosen: Mask, counts: Numbers) -> None:
+    """Adds the runs of the chosen lines to the counts."""
+    if not chosen.all():
+        lines = Lines([lines[number] for number in np.flatnonzero(chosen)])
+    for runs, whole in _runs(lines):
+        counts += np.bincount(runs[whole], minlength=1 << BITS)
+
+
+def _runs(lines: Lines) -> Iterator[tuple[NDArray[np.int64], Mask]]:
+    """For each length: the number of the run that begins at each character, and whether it stays within its line."""
     ends = lines.codes == LINE_FEED
-    grams = []
-    for order in ORDERS:
-        hashes: Hashes = gram_hashes(codes, order)
-        broken = np.zeros(len(hashes), dtype=np.bool_)
-        for place in range(order):
-            broken |= ends[place : place + len(hashes)]
-        grams.append(((hashes >> np.uint64(64 - BITS)).astype(np.int64), ~broken))
-    return grams
+    broken = ends.copy()
+    for order in range(2, max(ORDERS) + 1):
+        broken[: len(ends) - order + 1] |= ends[order - 1 :]
+        if order in ORDERS:
+            hashes = gram_hashes(lines.small, order)
+            runs = np.zeros(len(ends), dtype=np.int64)
+            runs[: len(hashes)] = (hashes >> np.uint64(64 - BITS)).astype(np.int64)
+            yield runs, ~broken

@@ -79,14 +79,19 @@ def training_report(
         body.append('<p class="lead">Nothing was logged yet.</p>')
         charts = ""
     if summary:
-        body.append(f"<h2>Summary</h2>{_summary_table(summary)}")
+        body.append(f"<h2>Summary</h2>{summary_table(summary)}")
     body.append(charts)
     if samples:
         body.append(f"<h2>Sample translations, worst first</h2>{_samples_table(samples)}")
+    return page(title, body)
+
+
+def page(title: str, body: Sequence[str], style: str = "") -> str:
+    """A whole page of these parts, which needs nothing but itself."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}{CHART_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}{CHART_STYLE}{style}</style>\n</head>\n<body>\n"
         + "\n".join(part for part in body if part)
         + "\n</body>\n</html>\n"
     )
@@ -169,7 +174,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def _summary_table(summary: Mapping[str, str]) -> str:
+def summary_table(summary: Mapping[str, str]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td dir="auto">{escape(value)}</td></tr>'
         for name, value in summary.items()
