@@ -49,13 +49,16 @@ class DataConfig(Settings):
             yield "valid_source", "needs valid_target beside it"
 
     def files(self) -> CorpusFiles:
-        return CorpusFiles(source=self.source, target=self.target, columns=self.columns, reverse=self.reverse)
+        return self._files(self.source, self.target)
 
     def valid_files(self) -> CorpusFiles | None:
         if self.valid_source is None:
             return None
+        return self._files(self.valid_source, self.valid_target)
+
+    def _files(self, source: str, target: str | None) -> CorpusFiles:
         return CorpusFiles(
-            source=self.valid_source, target=self.valid_target, columns=self.columns, reverse=self.reverse
+            source=source, target=target, columns=self.columns, reverse=self.reverse, languages=self.languages
         )
 
 

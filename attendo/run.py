@@ -26,6 +26,7 @@ from attendo.bundle import (
 from attendo.card import direction, write_card
 from attendo.config import from_dict, merge
 from attendo.data.prepare import Prepared, open_prepared, prepare
+from attendo.doctor.glance import glance
 from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
@@ -66,7 +67,7 @@ def train(
 ) -> Bundle:
     """Trains a translator from files to bundle.
 
-    `source` and `target` are the two files, or `source` alone is a TSV or JSONL file. `settings` are nested plain
+    `source` and `target` are the two files, or `source` alone is a TSV, JSONL or TMX file. `settings` are nested plain
     values as in a config file, `{"training": {"minutes": 10}}`; what they do not say, the preset chooses from the
     corpus and the time. `effort` says how much time: at most 10, 60 or 150 minutes. `out` is the new bundle's folder.
     """
@@ -98,6 +99,7 @@ def _train(
     if path.exists():
         raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
 
+    glance(data.files(), reporter)
     chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     prepared = _prepare(data, tokenizer, start, path.parent / ".cache", reporter)

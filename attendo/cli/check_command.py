@@ -19,7 +19,9 @@ BROKEN = 1
 @click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Also write the report as one HTML page.")
 @click.option("--valid", nargs=2, type=click.Path(), help="Validation files, not to be in training. (A TSV twice.)")
 @click.option("--test", nargs=2, type=click.Path(), help="Test files, not to be in training. (A TSV twice.)")
-@click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Which two languages of a TMX file. [its first two]")
+@click.option(
+    "--languages", nargs=2, metavar="SOURCE TARGET", help="Languages to take from a TMX file. [its first two]"
+)
 @click.option("--quick", is_flag=True, help="One reading: without languages, word tables, shifts and near duplicates.")
 @paired
 @common("quiet", "as_json")
@@ -55,13 +57,17 @@ def command(
         require_new(Path(clean_path))
     how = {"reverse": reverse, "languages": languages, **given(columns=parse_columns(columns))}
     files = CorpusFiles(source=source, target=target, **how)
-    others = {
-        name: CorpusFiles(source=pair[0], target=None if pair[0] == pair[1] else pair[1], **how)
-        for name, pair in given(valid=valid, test=test).items()
-    }
+    valid_files, test_files = (
+        pair and CorpusFiles(source=pair[0], target=None if pair[0] == pair[1] else pair[1], **how)
+        for pair in (valid, test)
+    )
     with reporting(quiet) as reporter:
-        examination = examine(files, **others, quick=quick, reporter=reporter)
-        cleaned = clean(examination, Path(clean_path), **others, reporter=reporter) if clean_path else None
+        examination = examine(files, valid=valid_files, test=test_files, quick=quick, reporter=reporter)
+        cleaned = (
+            clean(examination, Path(clean_path), valid=valid_files, test=test_files, reporter=reporter)
+            if clean_path
+            else None
+        )
     facts = to_json(examination, cleaned)
     if html_path:
         write_file(Path(html_path), data_report(facts))

@@ -38,7 +38,7 @@ from attendo.training.settings import BOUNDS
     type=click.Choice(["quick", "normal", "thorough"]),
     help="At most 10, 60 or 150 minutes, and what makes the most of them.",
 )
-@click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Language codes. [from the file endings]")
+@click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Language codes. [from the files]")
 @click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
 @click.option("--valid-target", type=click.Path(), help="Its other side.")
 @click.option("--tensorboard", is_flag=True, help="Also write curves for TensorBoard, into the run's tensorboard/.")
@@ -74,8 +74,8 @@ def command(
 ) -> None:
     """Train a translator from pairs of text.
 
-    SOURCE and TARGET are two text files, line by line translations of each other; or SOURCE alone is a TSV or JSONL
-    file with both. Each may be compressed (.gz). Nothing else is needed.
+    SOURCE and TARGET are two text files, line by line translations of each other; or SOURCE alone is a TSV, JSONL
+    or TMX file with both. Each may be compressed (.gz). Nothing else is needed.
     """
     from attendo import run
     from attendo.training.team import rank_in_environment

@@ -78,7 +78,9 @@ def clean(
                 break
             files = CorpusFiles(source=str(fresh / names[0]), target=str(fresh / names[1]))
             reporter.say(f"{np.count_nonzero(dropped):,} pairs dropped, {len(changed):,} repaired; looking again.")
-            examination = examine(files, valid=valid, test=test, quick=examination.quick, reporter=reporter)
+            examination = examine(
+                files, valid=valid, test=test, quick=examination.quick, pieces=False, reporter=reporter
+            )
     kept = len(numbers)
     return Cleaned(
         folder=str(folder),

@@ -1,7 +1,8 @@
-"""A corpus examined from the first line to the last: read two or three times, kept in memory as a few numbers a pair."""
+"""A corpus examined from the first line to the last: read several times, kept in memory as a few numbers a pair."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from attendo.doctor.files import CHUNK, Chunk, begins_with_mark, count_lines, re
 from attendo.doctor.findings import KINDS, Findings, bits_for
 from attendo.doctor.languages import Identifier, Strangers, in_other_language, likelihoods
 from attendo.doctor.lexical import MOST_PAIRS, Bitext, Lexicon, concatenate
-from attendo.doctor.lines import Hashes, Lines, Mask, characters
+from attendo.doctor.lines import Hashes, Lines, Mask
 from attendo.doctor.pairs import check_pairs
 from attendo.doctor.parting import Parting, find_parting
 from attendo.doctor.ratios import unequal_lengths
@@ -141,12 +142,14 @@ def examine(
     test: CorpusFiles | None = None,
     quick: bool = False,
     most: int | None = None,
+    pieces: bool = True,
     reporter: Reporter | None = None,
 ) -> Examination:
     """Looks for every kind of fault there is.
 
-    quick: without what needs a second reading: languages, word tables, shifts, near duplicates, pieces.
-    most: the first so many pairs only.
+    quick: without what needs a second reading: languages, word tables, shifts, near duplicates, pieces
+    most: the first so many pairs only
+    pieces: whether to learn vocabularies of several sizes, which takes longest
     """
     reporter = reporter or Silent()
     others = [_other(name, other) for name, other in (("valid", valid), ("test", test)) if other is not None]
@@ -180,7 +183,7 @@ def examine(
         stretches = _third_reading(files, found, reading, words, compared, reporter, total)
         scores = compared.scores
     findings = found.explained()
-    facts = _facts(reading, others, quick)
+    facts = _facts(reading, others, pieces=pieces and not quick)
     samples = _samples(files, findings, scores, stretches)
     marked = [path for path in (files.source, files.target) if path is not None and begins_with_mark(path)]
     return Examination(
@@ -245,7 +248,7 @@ def _compare(found: Findings, reading: _Reading) -> None:
 
 @dataclass(frozen=True)
 class _Learned:
-    """Word tables; the pairs they are from, (N,); and what pairs put together by chance score: half of them, and most."""
+    """Word tables; the pairs they are from, (N,); what half of the pairs put together by chance score, and most do."""
 
     lexicon: Lexicon
     learned_from: Mask
@@ -345,11 +348,7 @@ def _third_reading(
         part.mark("near_duplicate", near.verified(chunk))
     found.mark("shifted", shifts != 0)
     borders = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
-    return [
-        Stretch(int(begin), int(end) - 1, int(shifts[begin]))
-        for begin, end in zip(borders[:-1], borders[1:], strict=True)
-        if shifts[begin]
-    ]
+    return [Stretch(int(begin), int(end) - 1, int(shifts[begin])) for begin, end in pairwise(borders) if shifts[begin]]
 
 
 class _NearDuplicates:
@@ -412,7 +411,7 @@ def _near(chunk: Chunk, bands: NDArray[np.uint32], other: _Other) -> Numbers:
     return np.unique(np.array(near, dtype=np.int64)) + chunk.first
 
 
-def _facts(reading: _Reading, others: list[_Other], quick: bool) -> dict[str, Any]:
+def _facts(reading: _Reading, others: list[_Other], *, pieces: bool) -> dict[str, Any]:
     words, lengths = np.concatenate(reading.words), np.concatenate(reading.characters)
     facts: dict[str, Any] = {"pairs": len(words)}
     for number, side in enumerate(("source", "target")):
@@ -426,7 +425,7 @@ def _facts(reading: _Reading, others: list[_Other], quick: bool) -> dict[str, An
         }
         for other in others
     }
-    facts["pieces_per_word"] = [] if quick else pieces_per_word(reading.sampled)
+    facts["pieces_per_word"] = pieces_per_word(reading.sampled) if pieces else []
     return facts
 
 

@@ -1,4 +1,4 @@
-"""Files → chunks of pairs, whatever is wrong with them: nothing here gives up at a bad line, it is marked and handed on."""
+"""Files → chunks of pairs, whatever is wrong with them: a bad line is marked and handed on."""
 
 import codecs
 from collections.abc import Callable, Iterator

@@ -32,7 +32,15 @@ class Kind:
 _UNREADABLE = ("undecodable", "broken_row", "unpaired")
 _HOLLOW = (*_UNREADABLE, "empty", "too_short", "symbols")
 _MISMATCHED = ("wrong_language", "foreign", "shifted", "doubtful")
-_GARBLED = (*_HOLLOW, "identical", "wrong_script", "mojibake", "lost_characters", "repeated_words", "repeated_characters")
+_GARBLED = (
+    *_HOLLOW,
+    "identical",
+    "wrong_script",
+    "mojibake",
+    "lost_characters",
+    "repeated_words",
+    "repeated_characters",
+)
 
 KINDS = (
     Kind(
@@ -170,7 +178,16 @@ KINDS = (
         group="pairs",
         action="drop",
         why="Something is missing on one side, and the translator learns to leave out or to invent.",
-        unless=(*_HOLLOW, "too_long", "repeated_words", "repeated_characters", "wrong_script", "wrong_language", "foreign", "shifted"),
+        unless=(
+            *_HOLLOW,
+            "too_long",
+            "repeated_words",
+            "repeated_characters",
+            "wrong_script",
+            "wrong_language",
+            "foreign",
+            "shifted",
+        ),
     ),
     Kind(
         name="too_long",
@@ -201,7 +218,7 @@ KINDS = (
         title="different numbers on the two sides",
         group="pairs",
         action="report",
-        why="Wrong numbers are the mistakes that cost most; but one side may spell a number out, so they are only shown.",
+        why="Wrong numbers are the mistakes that cost most; but one side may spell its numbers out.",
         unless=(*_GARBLED, *_MISMATCHED, "length_ratio", "too_long"),
     ),
     Kind(

@@ -110,7 +110,7 @@ class Strangers:
 def _count(lines: Lines, chosen: Mask, counts: Numbers) -> None:
     """Adds the runs of the chosen lines to the counts."""
     if not chosen.all():
-        lines = Lines([lines[number] for number in np.flatnonzero(chosen)])
+        lines = Lines([lines[int(number)] for number in np.flatnonzero(chosen)])
     for runs, whole in _runs(lines):
         counts += np.bincount(runs[whole], minlength=1 << BITS)
 

@@ -97,7 +97,7 @@ class Direction:
         entries = int(np.sum(np.diff(text.target_starts) * (np.diff(text.source_starts) + 1)))
         self.bits = min(LARGEST_TABLE_BITS, max(12, int(np.ceil(np.log2(2 * entries + 1)))))
         frequencies = np.bincount(text.target, minlength=1 << WORD_BITS).astype(np.float32)
-        self.chances: Floats = np.maximum(frequencies, 0.5) / max(1.0, float(frequencies.sum()))
+        self.chances = (np.maximum(frequencies, 0.5) / max(1.0, float(frequencies.sum()))).astype(np.float32)
         self.counts: Floats | None = None
         self.totals: Floats = np.zeros(1 << WORD_BITS, dtype=np.float32)
         for _ in range(ITERATIONS):
@@ -123,7 +123,7 @@ class Direction:
         """(E,): t(f | e); all the same before anything is known."""
         if self.counts is None:
             return np.ones(len(keys), dtype=np.float32)
-        return self.counts[keys] / np.maximum(self.totals[product.source], 1e-9)
+        return (self.counts[keys] / np.maximum(self.totals[product.source], 1e-9)).astype(np.float32)
 
     def _shares(self, product: "_Product", keys: Numbers) -> Floats:
         """(E,): the probability that f came of this e and no other."""
@@ -170,7 +170,7 @@ class Lexicon:
         text = text.frequent(self.known)
         forth, back = self.forth.scores(text, learned_from), self.back.scores(text.reversed(), learned_from)
         lengths = np.minimum(np.diff(text.source_starts), np.diff(text.target_starts))
-        return (forth + back) / 2, lengths >= 2
+        return ((forth + back) / 2).astype(np.float32), lengths >= 2
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain, starmap
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ _TOP = 0x32400  # no letters from here on
 _BREAKS = "\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029"
 _HIDDEN = "\u00ad\u180e\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069"
 _SPACELESS = ((0xE00, 0xFFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3041, 0x30FF), (0x3400, 0x9FFF), (0x20000, _TOP))
+# Long stretches of letters of one script, filled at once.
+_UNIFORM = {(0x3400, 0x4DBF): "Han", (0x4E00, 0x9FFF): "Han", (0xAC00, 0xD7A3): "Hangul", (0x20000, _TOP - 1): "Han"}
 # Letters whose names do not begin with their script's.
 _SCRIPTS = {"Cjk": "Han", "Hiragana": "Kana", "Katakana": "Kana", "Katakana-Hiragana": "Kana", "Ideographic": "Han"}
 _LATIN = {"Feminine", "Masculine", "Fullwidth", "Micro", "Kelvin", "Angstrom", "Double-Struck", "Script", "Modifier"}
@@ -56,7 +59,11 @@ def characters() -> Characters:
     scripts = np.zeros(_TOP, dtype=np.uint8)
     names = {"": 0}
     general = {"L": LETTER, "N": DIGIT, "M": MARK, "Z": SPACE}
-    for code in range(_TOP):
+    for (first_code, last_code), script in _UNIFORM.items():
+        kinds[first_code : last_code + 1] = LETTER
+        scripts[first_code : last_code + 1] = names.setdefault(script, len(names))
+    uniform = [code for first_code, last_code in _UNIFORM for code in (first_code, last_code + 1)]
+    for code in chain.from_iterable(starmap(range, zip([0, *uniform[1::2]], [*uniform[::2], _TOP], strict=True))):
         character = chr(code)
         category = unicodedata.category(character)
         kinds[code] = CONTROL if category == "Cc" else LOST if category == "Co" else general.get(category[0], 0)

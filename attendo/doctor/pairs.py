@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attendo.doctor.files import Chunk
 from attendo.doctor.findings import Findings
-from attendo.doctor.lines import BOM, BREAK, CONTROL, DIGIT, HIDDEN, LETTER, LOST, SPACE, SPACELESS, WORD, Lines, Mask
+from attendo.doctor.lines import BOM, BREAK, CONTROL, DIGIT, HIDDEN, LETTER, LOST, SPACE, SPACELESS, Lines, Mask
 from attendo.doctor.repair import ENTITY, MOJIBAKE
 
 LONGEST_WORDS, LONGEST_CHARACTERS = 200, 1200
@@ -61,14 +61,17 @@ def _faults(source: Lines, target: Lines) -> Iterator[tuple[str, Mask]]:
     yield "mojibake", source.matching(MOJIBAKE) | target.matching(MOJIBAKE)
     yield "not_nfc", _not_nfc(source) | _not_nfc(target)
 
-    empty = [seen == 0 for seen in visible]
-    yield "empty", empty[0] | empty[1]
+    yield "empty", np.minimum(*visible) == 0
     yield "identical", (source.skeletons == target.skeletons) & (letters[0] >= FEWEST_COPIED_LETTERS)
-    too_few = [count < np.where(without > 0, 1, FEWEST_LETTERS) for count, without in zip(letters, spaceless, strict=True)]
+    too_few = [
+        count < np.where(without > 0, 1, FEWEST_LETTERS) for count, without in zip(letters, spaceless, strict=True)
+    ]
     yield "too_short", too_few[0] | too_few[1]
     signs = [2 * count < seen for count, seen in zip(letters, visible, strict=True)]
     yield "symbols", signs[0] | signs[1]
-    long = [(count > LONGEST_WORDS) | (side.lengths > LONGEST_CHARACTERS) for count, side in zip(words, sides, strict=True)]
+    long = [
+        (count > LONGEST_WORDS) | (side.lengths > LONGEST_CHARACTERS) for count, side in zip(words, sides, strict=True)
+    ]
     yield "too_long", long[0] | long[1]
 
     yield "urls", source.sums(URL) != target.sums(URL)

@@ -48,9 +48,7 @@ def find_parting(files: CorpusFiles, n_source: int, n_target: int) -> Parting:
     shift = n_target - n_source
     line = _best_cut(_similar(source, target, 0), _similar(source, target, shift), shift)
     line = _refined(files, line, n_source, n_target)
-    beside = tuple(
-        (number, *pair) for number, pair in _lines_between(files, max(0, line - BESIDE), line + BESIDE + 1)
-    )
+    beside = tuple((number, *pair) for number, pair in _lines_between(files, max(0, line - BESIDE), line + BESIDE + 1))
     return Parting(n_source, n_target, line, beside)
 
 

@@ -1,5 +1,7 @@
 """Pairs of which one side is far too long for the other, by the corpus's own distribution."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +44,9 @@ def _deviations(offs: Floats, lengths: Floats, usual: Mask) -> Floats:
     bins = np.clip(np.searchsorted(edges, lengths[usual], side="right") - 1, 0, BINS - 1)
     members = [offs[usual][bins == number] for number in range(BINS)]
     variances = np.array([(1.4826 * np.median(one)) ** 2 if len(one) else np.nan for one in members])
-    inverse = np.array([2 / (low + high) for low, high in zip(edges[:-1], edges[1:], strict=True)])
+    inverse = np.array([2 / (low + high) for low, high in pairwise(edges)])
     there = np.isfinite(variances)
-    slope, level = np.polyfit(inverse[there], variances[there], 1) if np.ptp(inverse[there]) else (0.0, variances[there].mean())
+    slope, level = (
+        np.polyfit(inverse[there], variances[there], 1) if np.ptp(inverse[there]) else (0.0, variances[there].mean())
+    )
     return np.sqrt(np.maximum(level + slope / lengths, np.nanmin(variances)))

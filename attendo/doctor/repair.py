@@ -44,7 +44,7 @@ def _ungarbled(text: str) -> str:
 
 
 def _decoded(garbled: str) -> str:
-    """What the characters were before their bytes were read as Windows-1252; they themselves where that makes no sense."""
+    """What the characters were before their bytes were read as Windows-1252; unchanged where that makes no sense."""
     try:
         return b"".join(map(_byte, garbled)).decode()
     except UnicodeError:

@@ -40,7 +40,9 @@ def to_json(examination: Examination, cleaned: Cleaned | None = None) -> dict[st
                 "action": kind.action,
                 "broken": kind.broken,
                 "lines": [number + 1 for number in examination.findings.first(kind.name, FIRST)],
-                "samples": [asdict(sample) | {"number": sample.number + 1} for sample in examination.samples[kind.name]],
+                "samples": [
+                    asdict(sample) | {"number": sample.number + 1} for sample in examination.samples[kind.name]
+                ],
             }
             for kind, count in found_kinds(examination)
         ],
@@ -129,7 +131,8 @@ def _parting_in_words(examination: Examination) -> Iterator[str]:
     parting = examination.parting
     if parting is None:
         return
-    yield f"The files have {parting.n_source:,} and {parting.n_target:,} lines. Most likely they part at line {parting.line + 1:,}:"
+    counts = f"{parting.n_source:,} and {parting.n_target:,} lines"
+    yield f"The files have {counts}. Most likely they part at line {parting.line + 1:,}:"
     for number, source, target in parting.beside:
         mark = ">" if number == parting.line else " "
         yield f"  {mark} {number + 1:>8,}  {shown(source)}"
@@ -141,19 +144,21 @@ def _facts_in_words(facts: dict[str, Any]) -> Iterator[str]:
         one = facts[side]
         words, characters = one["words_in_a_line"], one["characters_in_a_line"]
         yield (
-            f"  {side}: {one['words']:,} words, {one['distinct_words']:,} distinct, {one['words_seen_once']:.0%} of them "
-            f"seen once; {words['mean']:.1f} words a line (5 % under {words['p5']}, 5 % over {words['p95']}, longest "
-            f"{words['longest']}), {characters['mean']:.0f} characters"
+            f"  {side}: {one['words']:,} words, {one['distinct_words']:,} distinct, {one['words_seen_once']:.0%} of "
+            f"them seen once; {words['mean']:.1f} words a line (5 % under {words['p5']}, 5 % over {words['p95']}, "
+            f"longest {words['longest']}), {characters['mean']:.0f} characters"
         )
         scripts = list(one["scripts"].items())[:SCRIPTS]
         yield "    scripts: " + ", ".join(f"{name} {_percent(share)}" for name, share in scripts)
     for name, shares in facts["unseen_words"].items():
         yield (
-            f"  words of the {name} set never seen here: {shares['source']:.1%} of the source, {shares['target']:.1%} of "
-            "the target"
+            f"  words of the {name} set never seen here: {shares['source']:.1%} of the source, {shares['target']:.1%} "
+            "of the target"
         )
     if facts["pieces_per_word"]:
-        rows = (f"{row['vocab_size']:,}: {row['source']:.2f} and {row['target']:.2f}" for row in facts["pieces_per_word"])
+        rows = (
+            f"{row['vocab_size']:,}: {row['source']:.2f} and {row['target']:.2f}" for row in facts["pieces_per_word"]
+        )
         yield "  pieces a word, source and target, by the size of a joint vocabulary: " + "; ".join(rows)
 
 
@@ -161,8 +166,8 @@ def _verdict(examination: Examination, cleaned: Cleaned | None) -> Iterator[str]
     if cleaned is not None:
         rounds = f", in {cleaned.rounds} rounds" if cleaned.rounds > 1 else ""
         yield (
-            f"Cleaned{rounds}: {cleaned.kept:,} pairs in {cleaned.source} and {cleaned.target}, {cleaned.repaired:,} of "
-            f"them repaired; {cleaned.dropped:,} with their reasons in {cleaned.folder}/rejected.tsv."
+            f"Cleaned{rounds}: {cleaned.kept:,} pairs in {cleaned.source} and {cleaned.target}, {cleaned.repaired:,} "
+            f"of them repaired; {cleaned.dropped:,} with their reasons in {cleaned.folder}/rejected.tsv."
         )
     else:
         dropped = int(examination.dropped.sum())

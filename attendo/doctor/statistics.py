@@ -80,7 +80,7 @@ def side_facts(
 
 def pieces_per_word(pairs: Sequence[Pair]) -> list[dict[str, float]]:
     """How finely a joint vocabulary of several sizes cuts the words of each side."""
-    texts = [side for side in zip(*pairs, strict=True)] if pairs else []
+    texts = list(zip(*pairs, strict=True))
     words = [sum(map(count_words, side)) for side in texts]
     if not texts or not all(words):
         return []

@@ -56,7 +56,9 @@ def _summary(found: Mapping[str, Any]) -> dict[str, str]:
         )
         rows[f"{side} scripts"] = ", ".join(f"{name} {share:.2%}" for name, share in one["scripts"].items())
     for name, shares in facts["unseen_words"].items():
-        rows[f"words of the {name} set never seen here"] = f"source {shares['source']:.1%}, target {shares['target']:.1%}"
+        rows[f"words of the {name} set never seen here"] = (
+            f"source {shares['source']:.1%}, target {shares['target']:.1%}"
+        )
     return rows
 
 
@@ -80,7 +82,8 @@ def _parting(parting: Mapping[str, Any]) -> str:
         f"{parting['line']:,}."
     )
     rows = "".join(
-        f'<tr><td class="line">{number + 1:,}</td><td dir="auto">{_text(source)}</td><td dir="auto">{_text(target)}</td></tr>'
+        f'<tr><td class="line">{number + 1:,}</td><td dir="auto">{_text(source)}</td>'
+        f'<td dir="auto">{_text(target)}</td></tr>'
         for number, source, target in parting["beside"]
     )
     return (
@@ -92,7 +95,9 @@ def _parting(parting: Mapping[str, Any]) -> str:
 def _charts(facts: Mapping[str, Any]) -> Iterator[str]:
     counts = {side: facts[side]["lines_by_words"] for side in SIDES}
     longest = max((number for side in SIDES for number, count in enumerate(counts[side]) if count), default=1)
-    lengths = {side: [(float(n), float(count)) for n, count in enumerate(counts[side][: longest + 1])] for side in SIDES}
+    lengths = {
+        side: [(float(n), float(count)) for n, count in enumerate(counts[side][: longest + 1])] for side in SIDES
+    }
     yield _figure("Lines by length", "words", "lines", lengths, from_zero=True)
     growth = {side: [(0.0, 0.0), *((float(x), float(y)) for x, y in facts[side]["growth"])] for side in SIDES}
     yield _figure("Vocabulary growth", "words read", "distinct words", growth, from_zero=True)

@@ -289,9 +289,9 @@ def tsv_pair(line: str, columns: tuple[int, int], where: str) -> Pair:
     cells = line.split("\t")
     if max(columns) > len(cells):
         raise DataError(
-            f"{where}: it has {len(cells)} column{'s' if len(cells) > 1 else ''}, and columns {columns[0]},{columns[1]} "
-            "are asked for. Columns are separated by tabs and counted from 1: repair the line, or choose others with "
-            "--columns."
+            f"{where}: it has {len(cells)} column{'s' if len(cells) > 1 else ''}, and columns "
+            f"{columns[0]},{columns[1]} are asked for. Columns are separated by tabs and counted from 1: "
+            "repair the line, or choose others with --columns."
         )
     return cells[columns[0] - 1], cells[columns[1] - 1]
 
@@ -344,7 +344,8 @@ def tmx_pairs(files: CorpusFiles) -> Iterator[Pair]:
     A unit that lacks one of the two languages has an empty side. Codes of the editor within a text are left out.
     """
     first, second = _tmx_languages(files)
-    missing, seen = {first, second}, set()
+    missing = {first, second}
+    seen: set[str] = set()
     for unit in _tmx_units(files.source):
         found = _tmx_text(unit, first), _tmx_text(unit, second)
         missing -= {language for language, text in zip((first, second), found, strict=True) if text is not None}
