@@ -1,7 +1,8 @@
 """Files → chunks of pairs, whatever is wrong with them: a bad line is marked and handed on."""
 
 import codecs
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, zip_longest
@@ -16,7 +17,7 @@ from attendo.text.corpus import CorpusFiles, Pair, format_of, json_pair, reading
 
 CHUNK = 20_000  # pairs looked at together
 
-UNPAIRED, UNDECODABLE, BROKEN_ROW = (int(bits(name)) for name in ("unpaired", "undecodable", "broken_row"))
+UNPAIRED, UNDECODABLE, BROKEN_ROW = (bits(name) for name in ("unpaired", "undecodable", "broken_row"))
 
 
 @dataclass(frozen=True)
@@ -41,27 +42,33 @@ class Chunk:
         return self.source[number], self.target[number]
 
 
-Line = tuple[str, int, bool]  # text, what was found, whether it ended with \r\n
-Row = tuple[str, str, int, bool, bool]  # source, target, what was found, which of them ended with \r\n
-_MISSING: Line = ("", UNPAIRED, False)
+@dataclass(frozen=True)
+class _Block:
+    """Lines of one file: their texts, what was found in them, which of them ended with \\r\\n."""
+
+    texts: list[str]
+    found: NDArray[np.uint64]
+    returns: NDArray[np.bool_]
+
+    def padded(self, length: int) -> "_Block":
+        """With lines that are not there."""
+        more = length - len(self.texts)
+        return _Block(
+            self.texts + [""] * more,
+            np.concatenate([self.found, np.full(more, UNPAIRED)]),
+            np.concatenate([self.returns, np.zeros(more, dtype=np.bool_)]),
+        )
 
 
 def read_chunks(files: CorpusFiles, *, most: int | None = None) -> Iterator[Chunk]:
     """All pairs of a corpus, or the first `most`, a chunk at a time; an empty corpus is an error."""
-    rows = islice(_rows(files), most)
     first = 0
-    while chunk := list(islice(rows, CHUNK)):
-        sources, targets, found, source_returns, target_returns = zip(*chunk, strict=True)
-        sides = [(sources, source_returns), (targets, target_returns)]
-        (sources, source_returns), (targets, target_returns) = reversed(sides) if files.reverse else sides
-        yield Chunk(
-            first,
-            Lines(sources),
-            Lines(targets),
-            np.array(found, dtype=np.uint64),
-            np.stack([np.array(source_returns), np.array(target_returns)], axis=1),
-        )
-        first += len(chunk)
+    for source, target in _pairs_of_blocks(files, most):
+        if files.reverse:
+            source, target = target, source
+        returns = np.stack([source.returns, target.returns], axis=1)
+        yield Chunk(first, Lines(source.texts), Lines(target.texts), source.found | target.found, returns)
+        first += len(source.texts)
     if first == 0:
         raise DataError(f"{files.source}: the file is empty. Give a file with one text on each line.")
 
@@ -82,48 +89,75 @@ def begins_with_mark(path: str) -> bool:
         return stream.read(3) == codecs.BOM_UTF8
 
 
-def _rows(files: CorpusFiles) -> Iterator[Row]:
+def _pairs_of_blocks(files: CorpusFiles, most: int | None) -> Iterator[tuple[_Block, _Block]]:
     match format_of(files):
         case "text":
-            yield from _text_rows(files.source, str(files.target))
+            blocks = _blocks(files.source, most), _blocks(str(files.target), most)
+            for source, target in zip_longest(*blocks, fillvalue=_sound([])):
+                length = max(len(source.texts), len(target.texts))
+                yield source.padded(length), target.padded(length)
         case "tsv":
-            yield from _table_rows(files.source, partial(tsv_pair, columns=files.columns))
+            yield from _split(_blocks(files.source, most), partial(tsv_pair, columns=files.columns, where=""))
         case "jsonl":
-            yield from _table_rows(files.source, json_pair)
+            yield from _split(_blocks(files.source, most), partial(json_pair, where=""))
         case "tmx":
-            for source, target in tmx_pairs(files):
-                yield trim(source), trim(target), 0, False, False
+            units = islice(tmx_pairs(files), most)
+            while pairs := list(islice(units, CHUNK)):
+                zeros, no = np.zeros(len(pairs), dtype=np.uint64), np.zeros(len(pairs), dtype=np.bool_)
+                yield (
+                    _Block([trim(one) for one, _ in pairs], zeros, no),
+                    _Block([trim(one) for _, one in pairs], zeros, no),
+                )
 
 
-def _text_rows(source_path: str, target_path: str) -> Iterator[Row]:
-    lines = zip_longest(_lines(source_path), _lines(target_path), fillvalue=_MISSING)
-    for (source, in_source, source_returns), (target, in_target, target_returns) in lines:
-        yield trim(source), trim(target), in_source | in_target, source_returns, target_returns
+def _sound(texts: Iterable[str]) -> _Block:
+    """Lines in which nothing was found."""
+    lines = list(texts)
+    return _Block(lines, np.zeros(len(lines), dtype=np.uint64), np.zeros(len(lines), dtype=np.bool_))
 
 
-def _table_rows(path: str, parse: Callable[..., Pair]) -> Iterator[Row]:
-    for text, found, returns in _lines(path):
-        try:
-            source, target = parse(text, where=path)
-        except DataError:
-            source, target, found = text, "", found | BROKEN_ROW
-        yield trim(source), trim(target), found, returns, returns
-
-
-def _lines(path: str) -> Iterator[Line]:
-    """The lines of a file; of bytes that are not UTF-8, what they are: ``\\xfc``."""
-    with reading(path) as stream:
-        start = stream.peek(3)[:3]
-        lines = iter(stream)
-        if start == codecs.BOM_UTF8:
-            first = next(lines).removeprefix(codecs.BOM_UTF8)
-            lines = chain([first] if first else [], lines)
-        for line in lines:
-            body = line.removesuffix(b"\n")
-            returns = body.endswith(b"\r")
-            if returns:
-                body = body[:-1]
+def _split(blocks: Iterator[_Block], parse: Callable[[str], Pair]) -> Iterator[tuple[_Block, _Block]]:
+    """The two sides of lines that hold both."""
+    for block in blocks:
+        sources, targets, found = [], [], block.found.copy()
+        for number, line in enumerate(block.texts):
             try:
-                yield body.decode(), 0, returns
+                source, target = parse(line)
+            except DataError:
+                source, target = line, ""
+                found[number] |= BROKEN_ROW
+            sources.append(trim(source))
+            targets.append(trim(target))
+        yield _Block(sources, found, block.returns), _Block(targets, found, block.returns)
+
+
+def _blocks(path: str, most: int | None) -> Iterator[_Block]:
+    """The lines of a file, many at a time; of bytes that are not UTF-8, what they are: ``\\xfc``."""
+    with reading(path) as stream:
+        lines = islice(_without_mark(stream), most)
+        while raw := list(islice(lines, CHUNK)):
+            whole = b"".join(raw)
+            found = np.zeros(len(raw), dtype=np.uint64)
+            returns = np.zeros(len(raw), dtype=np.bool_)
+            if b"\r" in whole:
+                raw = [line.removesuffix(b"\n") for line in raw]
+                returns = np.array([line.endswith(b"\r") for line in raw])
+                raw = [line.removesuffix(b"\r") + b"\n" for line in raw]
+                whole = b"".join(raw)
+            try:
+                texts = whole.decode().removesuffix("\n").split("\n")
             except UnicodeDecodeError:
-                yield body.decode(errors="backslashreplace"), UNDECODABLE, returns
+                texts = []
+                for number, line in enumerate(raw):
+                    try:
+                        texts.append(line.decode().removesuffix("\n"))
+                    except UnicodeDecodeError:
+                        texts.append(line.decode(errors="backslashreplace").removesuffix("\n"))
+                        found[number] = UNDECODABLE
+            yield _Block([trim(text) for text in texts], found, returns)
+
+
+def _without_mark(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The lines of a stream, without a byte order mark before the first."""
+    first = stream.readline().removeprefix(codecs.BOM_UTF8)
+    return chain([first] if first else [], stream)

@@ -147,34 +147,46 @@ class Lines:
         np.cumsum(values, out=totals[1:], dtype=kind)
         return totals[self.ends] - totals[self.starts]
 
-    def having(self, kind: int) -> Mask:
-        """(N,): lines with a character of a kind."""
-        where = np.flatnonzero(self.kinds & np.uint16(kind))
-        found = np.zeros(len(self), dtype=np.bool_)
-        found[self.lines_at(where)] = True
-        return found
-
     def lines_at(self, places: NDArray[Any]) -> Numbers:
         """The lines on which characters stand."""
         return np.searchsorted(self.ends, places)
 
-    def matching(self, pattern: re.Pattern[str]) -> Mask:
-        """(N,): lines on which a pattern is found. It must not reach across a line feed."""
-        places = np.fromiter((match.start() for match in pattern.finditer(self.text)), dtype=np.int64)
+    def lines_where(self, there: Mask) -> Numbers:
+        """(C,) → the lines with a character for which it is true, each once."""
+        return np.unique(self.lines_at(np.flatnonzero(there)))
+
+    def lines_with(self, *texts: str) -> Numbers:
+        """The lines on which one of these texts stands, each once."""
+        places = []
+        for text in texts:
+            place = self.text.find(text)
+            while place >= 0:
+                places.append(place)
+                place = self.text.find(text, place + len(text))
+        return np.unique(self.lines_at(np.array(places, dtype=np.int64)))
+
+    def having(self, kind: int) -> Mask:
+        """(N,): lines with a character of a kind."""
+        return self.mask(self.lines_where((self.kinds & np.uint16(kind)) != 0))
+
+    def mask(self, numbers: Numbers) -> Mask:
+        """(N,): true for these lines."""
         found = np.zeros(len(self), dtype=np.bool_)
-        found[self.lines_at(places)] = True
+        found[numbers] = True
         return found
 
-    def sums(self, pattern: re.Pattern[str], value: Callable[[str], int] = hash) -> Hashes:
-        """(N,): what a pattern finds on each line, as a sum of hashes, in which order does not matter."""
-        places, values = [], []
-        for match in pattern.finditer(self.text):
-            places.append(match.start())
-            values.append(value(match.group()) & 0xFFFFFFFFFFFFFFFF)
+    def matching(self, pattern: re.Pattern[str], among: Numbers) -> Mask:
+        """(N,): which of some lines have a pattern."""
+        numbers = [number for number in among.tolist() if pattern.search(self[number])]
+        return self.mask(np.array(numbers, dtype=np.int64))
+
+    def sums(self, pattern: re.Pattern[str], among: Numbers, value: Callable[[str], int] = hash) -> Hashes:
+        """(N,): what a pattern finds on some lines, for each as a sum of hashes, in which order does not matter."""
         total = np.zeros(len(self), dtype=np.uint64)
-        if places:
-            mixed = mix(np.array(values, dtype=np.uint64))
-            np.add.at(total, self.lines_at(np.array(places, dtype=np.int64)), mixed)
+        for number in among.tolist():
+            found = [value(match.group()) & 0xFFFFFFFFFFFFFFFF for match in pattern.finditer(self[number])]
+            if found:
+                total[number] = mix(np.array(found, dtype=np.uint64)).sum()
         return total
 
     @cached_property

@@ -19,7 +19,7 @@ REPETITIONS = 3
 LONGEST_PERIOD = 4  # words of what is repeated
 LONGEST_RUN = 5  # of one character
 
-URL = re.compile(r"(?:https?://|www\.)[^\s<>\"]+", re.IGNORECASE)
+URL = re.compile(r"(?:\w+://|www\.)[^\s<>\"]+")
 EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{2,24}){1,4}")
 TAG = re.compile(r"</?[a-zA-Z][\w:-]{0,30}(?:\s[^<>\n]{0,200})?/?>")
 PLACEHOLDER = re.compile(
@@ -27,9 +27,8 @@ PLACEHOLDER = re.compile(
     rf"|{TAG.pattern}"
 )
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
-GAP = re.compile(r"\t|  ")
-# Where digits belong to something else that is compared by itself.
-_FOREIGN_DIGITS = re.compile("|".join((URL.pattern, EMAIL.pattern, PLACEHOLDER.pattern, ENTITY.pattern)), re.IGNORECASE)
+# Numbers, and before them whatever has digits of its own and is compared by itself.
+_NUMBER_OR_OTHER = re.compile("|".join(one.pattern for one in (URL, EMAIL, PLACEHOLDER, ENTITY, NUMBER)))
 
 _BRACKETS = ("([{（［｛【《", ")]}）］｝】》")
 _QUOTES = '"“”„‟«»「」『』'
@@ -58,7 +57,7 @@ def _faults(source: Lines, target: Lines) -> Iterator[tuple[str, Mask]]:
         ("line_breaks", BREAK),
     ):
         yield name, source.having(kind) | target.having(kind)
-    yield "mojibake", source.matching(MOJIBAKE) | target.matching(MOJIBAKE)
+    yield "mojibake", _garbled(source) | _garbled(target)
     yield "not_nfc", _not_nfc(source) | _not_nfc(target)
 
     yield "empty", np.minimum(*visible) == 0
@@ -74,16 +73,21 @@ def _faults(source: Lines, target: Lines) -> Iterator[tuple[str, Mask]]:
     ]
     yield "too_long", long[0] | long[1]
 
-    yield "urls", source.sums(URL) != target.sums(URL)
-    yield "emails", source.sums(EMAIL) != target.sums(EMAIL)
+    for name, pattern, hints in (
+        ("urls", URL, ("://", "www.")),
+        ("emails", EMAIL, ("@",)),
+        ("placeholders", PLACEHOLDER, ("{", "%", "<")),
+    ):
+        held = [side.sums(pattern, side.lines_with(*hints)) for side in sides]
+        yield name, held[0] != held[1]
     yield "digits", numbers_of(source) != numbers_of(target)
-    held = [side.sums(PLACEHOLDER) for side in sides]
-    yield "placeholders", held[0] != held[1]
-    yield "markup", source.matching(TAG) & target.matching(TAG)
-    yield "entities", source.matching(ENTITY) | target.matching(ENTITY)
+    tagged = [side.matching(TAG, side.lines_with("<")) for side in sides]
+    coded = [side.matching(ENTITY, side.lines_with("&")) for side in sides]
+    yield "markup", tagged[0] & tagged[1]
+    yield "entities", coded[0] | coded[1]
     yield "brackets", _open(source) != _open(target)
     yield "quotes", _count(source, _QUOTES) % 2 != _count(target, _QUOTES) % 2
-    yield "spaces", source.matching(GAP) | target.matching(GAP)
+    yield "spaces", _gaps(source) | _gaps(target)
     yield "repeated_words", _repeats_words(source) | _repeats_words(target)
     yield "repeated_characters", _repeats_characters(source) | _repeats_characters(target)
 
@@ -94,19 +98,30 @@ def _not_nfc(lines: Lines) -> Mask:
     return np.fromiter((not unicodedata.is_normalized("NFC", lines[n]) for n in range(len(lines))), dtype=np.bool_)
 
 
+def _garbled(lines: Lines) -> Mask:
+    """(N,): lines with mojibake, which begins with one of the characters C2 … F4 and goes on with one above 7F."""
+    begins = (lines.codes[:-1] >= 0xC2) & (lines.codes[:-1] <= 0xF4) & (lines.codes[1:] >= 0x80)
+    return lines.matching(MOJIBAKE, lines.lines_where(begins))
+
+
+def _gaps(lines: Lines) -> Mask:
+    blank = (lines.codes == ord(" ")) | (lines.codes == ord("\t"))
+    gaps = lines.codes == ord("\t")
+    gaps[1:] |= blank[1:] & blank[:-1]
+    return lines.mask(lines.lines_where(gaps))
+
+
 def numbers_of(lines: Lines) -> NDArray[np.uint64]:
     """(N,): the numbers of each line as one sum, however their digits are grouped."""
-    if not np.any(lines.kinds & np.uint16(DIGIT)):
-        return np.zeros(len(lines), dtype=np.uint64)
-    blank = _FOREIGN_DIGITS.search(lines.text) is not None
-    bare = _blanked(lines) if blank else lines
-    return bare.sums(NUMBER, lambda text: int("".join(filter(str.isdecimal, text))[:30]) + 1)
+    among = lines.lines_where((lines.kinds & np.uint16(DIGIT)) != 0)
+    return lines.sums(_NUMBER_OR_OTHER, among, _number)
 
 
-def _blanked(lines: Lines) -> Lines:
-    """The same places, without what has digits of its own."""
-    text = _FOREIGN_DIGITS.sub(lambda match: " " * len(match.group()), lines.text)
-    return Lines(text.split("\n")[:-1])
+def _number(text: str) -> int:
+    """A number as it is whatever groups its digits; 0 for what only has digits inside."""
+    if not NUMBER.fullmatch(text):
+        return 0
+    return int("".join(filter(str.isdecimal, text))[:30]) + 1
 
 
 def _open(lines: Lines) -> NDArray[np.int64]:
