@@ -16,10 +16,10 @@ FLATTENING = 0.5  # added to every count
 MOST_LINES = 200_000  # learned from
 FEWEST_RUNS = 30  # in a line that is judged
 OTHER_SIDE = 0.5  # log p(other side) - log p(own side), mean over the runs of a line
-STRANGE = 4.0  # standard deviations below what is usual for the side
+STRANGE = 3.0  # standard deviations below what is usual for the side
 FEWEST_STRANGERS = 20  # lines that can be said to have something in common
 FAITH = 0.25  # how much of what strangers have in common is taken for the side's own, at first
-FOREIGN = 0.85  # log p(strangers) - log p(own side), mean over the runs of a line
+FOREIGN = 0.9  # log p(strangers) - log p(own side), mean over the runs of a line
 
 
 class Identifier:

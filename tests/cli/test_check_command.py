@@ -10,8 +10,8 @@ from tests.doctor.corpora import sample_pairs, write_pairs
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory):
-    return sample_pairs(tmp_path_factory.mktemp("sample"), 60)
+def pairs():
+    return sample_pairs()[:60]
 
 
 @pytest.fixture

@@ -1,15 +1,17 @@
 """Corpora for these tests: the built-in sample, and what is done to it."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
-from attendo.sample import write_sample
-from attendo.text.corpus import CorpusFiles, Pair, read_pairs
+from attendo.sample.corpus import make_sample
+from attendo.text.corpus import CorpusFiles, Pair
 
 
-def sample_pairs(folder: Path, n: int) -> list[Pair]:
-    write_sample(folder, pairs=n)
-    return list(read_pairs(CorpusFiles(source=str(folder / "train.en"), target=str(folder / "train.de"))))
+@cache
+def sample_pairs() -> tuple[Pair, ...]:
+    """1,500 sentences and their translations, all different."""
+    return tuple((sentence.english, sentence.german) for sentence in make_sample(pairs=1500).train)
 
 
 def write_pairs(folder: Path, pairs: Sequence[Pair], name: str = "train") -> CorpusFiles:

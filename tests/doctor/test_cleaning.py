@@ -1,6 +1,7 @@
 """Cleaning: every line is accounted for, twice is as once, and an interruption leaves nothing behind."""
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -19,18 +20,18 @@ N = 1300
 def dirty(tmp_path_factory) -> CorpusFiles:
     """Every fifth pair damaged in one of many ways."""
     folder = tmp_path_factory.mktemp("dirty")
-    pairs, draw = sample_pairs(folder / "sample", N), random.Random(11)
+    pairs, draw = sample_pairs()[:N], random.Random(11)
     damages = [
-        lambda s, t: (s, ""),
-        lambda s, t: (s, s),
+        lambda s, _: (s, ""),
+        lambda s, _: (s, s),
         lambda s, t: (s + "\r", t + "  \tx"),
         lambda s, t: (s.replace("e", "e\u200b"), t),
         lambda s, t: ("&amp;lt;b&amp;gt; " + s, t),
         lambda s, t: (s, " ".join([t] * 9)),
-        lambda s, t: (s, draw.choice(pairs)[1]),
+        lambda s, _: (s, draw.choice(pairs)[1]),
         lambda s, t: (s + "\t\\n www.ex.org", t),
         lambda s, t: (s, t.encode().decode("latin-1")),
-        lambda s, t: draw.choice(pairs),
+        lambda *_: draw.choice(pairs),
         lambda s, t: (s, t.split(" ")[0]),
         lambda s, t: ("\ufeff" + s, t + "\r\r"),
     ]
@@ -75,8 +76,7 @@ def test_every_line_is_accounted_for_and_cleaning_again_changes_nothing(dirty, t
 
 
 def lines_of(path: str) -> list[str]:
-    with open(path, "rb") as file:
-        return [line.decode(errors="replace") for line in file.read().split(b"\n")[:-1]]
+    return [line.decode(errors="replace") for line in Path(path).read_bytes().split(b"\n")[:-1]]
 
 
 def test_a_folder_that_exists_is_left_alone(dirty, tmp_path):

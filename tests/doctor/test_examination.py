@@ -15,8 +15,8 @@ N = 1500
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory) -> list[Pair]:
-    return sample_pairs(tmp_path_factory.mktemp("sample"), N)
+def pairs() -> list[Pair]:
+    return list(sample_pairs()[:N])
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,7 @@ def test_the_first_pairs_only():
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
 def test_an_empty_corpus_is_an_error(content):
-    with pytest.raises(DataError, match="a.en: the file is empty"):
+    with pytest.raises(DataError, match=r"a\.en: the file is empty"):
         rows(two(content, content))
 
 

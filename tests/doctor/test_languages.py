@@ -16,9 +16,8 @@ FRENCH = [
 
 
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory):
-    pairs = sample_pairs(tmp_path_factory.mktemp("sample"), 1000)
-    return [list(side) for side in zip(*pairs, strict=True)]
+def sides():
+    return [list(side) for side in zip(*sample_pairs()[:1000], strict=True)]
 
 
 def learned(sides: list[list[str]]) -> Identifier:

@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ def bitext(pairs: list[tuple[str, str]]) -> Bitext:
 
 
 def sentences(words: np.ndarray, starts: np.ndarray) -> list[list[int]]:
-    return [words[first:last].tolist() for first, last in zip(starts[:-1], starts[1:], strict=True)]
+    return [words[first:last].tolist() for first, last in pairwise(starts)]
 
 
 class Plain:

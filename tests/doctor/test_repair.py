@@ -25,11 +25,14 @@ def test_a_sound_text_stays(text):
     assert repair(text) == text
 
 
-@pytest.mark.parametrize("text", ["Zwei Männer – „ja“ für 5 €", "naïve café", "Привет, мир", "我爱你", "It’s"])
-def test_mojibake_is_undone_also_twice(text):
-    once = text.encode().decode("windows-1252", "ignore") if text.isascii() else garbled(text)
-    assert repair(once) == text
-    assert repair(garbled(once)) == text
+@pytest.mark.parametrize("text", ["Zwei Männer – „ja“ für 5 €", "naïve café", "Привет, мир", "我爱你", "It’s", "😀"])
+def test_mojibake_is_undone(text):
+    assert repair(garbled(text)) == text
+
+
+@pytest.mark.parametrize("text", ["Zwei Männer für 5 €", "naïve café", "It’s"])
+def test_mojibake_is_undone_twice(text):
+    assert repair(garbled(garbled(text))) == text
 
 
 def garbled(text: str) -> str:
