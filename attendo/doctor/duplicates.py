@@ -71,18 +71,18 @@ def candidates(keys: NDArray[np.uint32]) -> Iterator[tuple[Numbers, Numbers]]:
         yield order[real], leaders[real]
 
 
-def word_sets(source: Lines, target: Lines, numbers: Numbers) -> list[frozenset[int]]:
-    """The words of some pairs, both sides together."""
+def word_sets(source: Lines, target: Lines, numbers: Numbers) -> list[Hashes]:
+    """The words of some pairs, both sides together, each once."""
     sets = []
     for number in numbers:
         ours = (_of_line(source.words, number), _of_line(target.words, number) ^ _TARGET)
-        sets.append(frozenset(np.concatenate(ours).tolist()))
+        sets.append(np.unique(np.concatenate(ours)))
     return sets
 
 
-def alike(first: frozenset[int], second: frozenset[int]) -> bool:
+def alike(first: Hashes, second: Hashes) -> bool:
     """Whether two pairs share enough of their words: |A ∩ B| / |A ∪ B|."""
-    shared = len(first & second)
+    shared = len(np.intersect1d(first, second, assume_unique=True))
     return shared >= NEARLY * (len(first) + len(second) - shared)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from attendo.text.corpus import CorpusFiles, Pair
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
+T = TypeVar("T", bound=np.generic)
 
 SAMPLES = 3  # pairs shown of each kind
 USUAL_SCRIPT = 0.05  # share of a side's letters that makes a script usual there
@@ -131,7 +132,7 @@ class _Other:
     name: str  # in_… and near_… are the kinds
     skeletons: tuple[Hashes, Hashes]
     bands: NDArray[np.uint32]
-    sets: list[frozenset[int]]
+    sets: list[Hashes]
     words: tuple[Hashes, Hashes]
 
 
@@ -169,7 +170,7 @@ def examine(
             near += [(f"near_{other.name}", _near(chunk, reading.bands[-1], other)) for other in others]
     for vocabulary in reading.vocabularies:
         vocabulary.settle()
-    found = Findings(np.concatenate(reading.found))
+    found = Findings(_whole(reading.found))
     for name, numbers in near:
         found.mark(name, numbers)
     parting = _parting(files, found)
@@ -215,6 +216,13 @@ def _note(reading: _Reading, chunk: Chunk, found: Findings, sound: Mask, quick: 
             reading.sampled += [chunk.pair(number) for number in np.flatnonzero(sound)[: MOST_SAMPLED // 4]]
 
 
+def _whole(parts: list[NDArray[T]]) -> NDArray[T]:
+    """The parts as one, which from then on is all that is kept of them."""
+    if len(parts) > 1:
+        parts[:] = [np.concatenate(parts)]
+    return parts[0]
+
+
 def _parting(files: CorpusFiles, found: Findings) -> Parting | None:
     """Where the two files part, if one is longer; from there on no pair is one."""
     if files.target is None or not found.count("unpaired"):
@@ -227,21 +235,21 @@ def _parting(files: CorpusFiles, found: Findings) -> Parting | None:
 
 def _compare(found: Findings, reading: _Reading) -> None:
     """The faults that show in the numbers kept of all pairs."""
-    returns = np.concatenate(reading.returns)
+    returns = _whole(reading.returns)
     for side in range(2):
         share = returns[:, side].mean()
         found.mark("line_ends", returns[:, side] != (share > 0.5))
-    scripts = np.concatenate(reading.scripts)
+    scripts = _whole(reading.scripts)
     for side in range(2):
         counts = reading.script_counts[side]
         usual = np.flatnonzero(counts > USUAL_SCRIPT * max(1, counts.sum()))
         found.mark("wrong_script", ~np.isin(scripts[:, side], [0, *usual]))
-    hashes = np.concatenate(reading.hashes)
+    hashes = _whole(reading.hashes)
     found.mark("duplicate", repeated(pair_hashes(hashes[:, 0], hashes[:, 1])))
     found.mark("several_targets", of_several(hashes[:, 0], hashes[:, 1]))
     sound = (found.explained().bits & bits_for("drop")) == 0
-    words = np.concatenate(reading.words).astype(np.uint32)
-    lengths = np.concatenate(reading.characters)
+    words = _whole(reading.words).astype(np.uint32)
+    lengths = _whole(reading.characters)
     far = unequal_lengths(lengths[:, 0], lengths[:, 1], sound) | unequal_lengths(words[:, 0], words[:, 1], sound)
     found.mark("length_ratio", far)
 
@@ -329,13 +337,15 @@ def _third_reading(
 ) -> list[Stretch]:
     """Every suspicion looked into: foreign lines, shifts, near duplicates."""
     sound = (found.explained().bits & bits_for("drop")) == 0
-    shifts = np.zeros(len(found), dtype=np.int64)
+    shifts = np.zeros(len(found), dtype=np.int8)
     suspects, low = np.zeros(len(found), dtype=np.bool_), 0.0
     if words is not None:
         usual = float(np.nanmedian(compared.scores))
         low = (words.by_chance + usual) / 2
         suspects = suspicious(np.nan_to_num(compared.scores, nan=usual), low)
-    near = _NearDuplicates(np.concatenate(reading.bands))
+    bands = _whole(reading.bands)
+    bands[~sound] = 0  # what is dropped anyway is not compared
+    near = _NearDuplicates(bands)
     for chunk in reporter.track(read_chunks(files, most=len(found)), "Verifying", total):
         place = slice(chunk.first, chunk.first + len(chunk))
         part = Findings(found.bits[place])
@@ -359,7 +369,7 @@ class _NearDuplicates:
         order = np.argsort(later, kind="stable")
         self.later, self.first = later[order], first[order]
         self.leaders = np.unique(first)[:MOST_LEADERS]
-        self.words: dict[int, frozenset[int]] = {}
+        self.words: dict[int, Hashes] = {}
 
     def verified(self, chunk: Chunk) -> Numbers:
         """The numbers within the chunk of its near duplicates."""
@@ -412,7 +422,7 @@ def _near(chunk: Chunk, bands: NDArray[np.uint32], other: _Other) -> Numbers:
 
 
 def _facts(reading: _Reading, others: list[_Other], *, pieces: bool) -> dict[str, Any]:
-    words, lengths = np.concatenate(reading.words), np.concatenate(reading.characters)
+    words, lengths = _whole(reading.words), _whole(reading.characters)
     facts: dict[str, Any] = {"pairs": len(words)}
     for number, side in enumerate(("source", "target")):
         facts[side] = side_facts(

@@ -1,6 +1,7 @@
 """Which language a line is in, by what can be learned from nothing but the two sides themselves."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,9 +95,13 @@ class Strangers:
         """(N,): which of the sound lines are foreign. A stranger does not vouch for itself."""
         if self.lines < FEWEST_STRANGERS:
             return np.zeros(len(lines), dtype=np.bool_)
-        tables = np.stack([self._ratios(0), self._ratios(1)])
-        (ratios, without), numbers = likelihoods(lines, tables)
+        (ratios, without), numbers = likelihoods(lines, self._tables)
         return sound & (np.where(gathered, without, ratios) > FOREIGN) & (numbers >= FEWEST_RUNS)
+
+    @cached_property
+    def _tables(self) -> Floats:
+        """(2, 2^BITS): for lines that are no strangers, and for strangers; once all of them are gathered."""
+        return np.stack([self._ratios(0), self._ratios(1)])
 
     def _ratios(self, less: int) -> Floats:
         """(2^BITS,): log p(g | strangers) - log p(g | side), with so much taken from each count."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attendo.doctor.lines import Mask
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.float32]
 
 FARTHEST = 5.0  # standard deviations
 LEAST = np.log(1.8)  # times as long as usual: less is never blamed
@@ -22,8 +22,8 @@ def unequal_lengths(source: NDArray[np.uint32], target: NDArray[np.uint32], soun
     The variance of x falls with the length: σ² = a + b / √(source · target), fitted to the sound pairs. What is far off
     is left out and the rest fitted again, until nothing changes: of what is left, nothing is far off.
     """
-    ratios = np.log((target + 1.0) / (source + 1.0))
-    lengths = np.sqrt((source + 1.0) * (target + 1.0))
+    first, second = (side.astype(np.float32) + 1 for side in (source, target))
+    ratios, lengths = np.log(second / first), np.sqrt(second * first)
     far = np.zeros(len(ratios), dtype=np.bool_)
     for _ in range(ROUNDS):
         usual = sound & ~far

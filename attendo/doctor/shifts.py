@@ -21,19 +21,18 @@ def suspicious(scores: Floats, low: float) -> Mask:
     """(N,): lines around which the mean score is below `low`, and some more on either side."""
     if len(scores) < WINDOW:
         return np.zeros(len(scores), dtype=np.bool_)
-    near = _moving_mean(scores, WINDOW) < low
-    reach = np.concatenate([[0], np.cumsum(near)])
-    first, last = np.arange(len(near)) - AROUND, np.arange(len(near)) + AROUND + 1
-    return reach[np.clip(last, 0, len(near))] - reach[np.clip(first, 0, len(near))] > 0
+    near = _moving_mean(scores) < low
+    totals = np.concatenate([[0], np.cumsum(np.pad(near, AROUND), dtype=np.int32)])
+    return totals[2 * AROUND + 1 :] > totals[: -2 * AROUND - 1]
 
 
-def find_shifts(text: Bitext, lexicon: Lexicon, lines: Mask, learned_from: Mask, low: float) -> Numbers:
+def find_shifts(text: Bitext, lexicon: Lexicon, lines: Mask, learned_from: Mask, low: float) -> NDArray[np.int8]:
     """(N,): by how many lines the target is shifted at each of the suspicious `lines` of a text; 0 elsewhere.
 
     The most likely sequence of shifts d_1 … d_n by Σ_i score(source_i, target_{i + d_i}), less what changes cost
     (Viterbi); a stretch that is believed has several lines and scores better than chance.
     """
-    shifts = np.zeros(len(text), dtype=np.int64)
+    shifts = np.zeros(len(text), dtype=np.int8)
     numbers = np.flatnonzero(lines)
     if not len(numbers):
         return shifts
@@ -80,9 +79,7 @@ def _widened(stretch: Numbers, unshifted: Floats, low: float) -> Numbers:
     return np.arange(first, last + 1)
 
 
-def _moving_mean(values: Floats, width: int) -> Floats:
+def _moving_mean(values: Floats) -> Floats:
     """(N,) → (N,): of the values around each."""
-    totals = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-    numbers = np.arange(len(values))
-    first, last = np.maximum(numbers - width // 2, 0), np.minimum(numbers + width // 2 + 1, len(values))
-    return ((totals[last] - totals[first]) / (last - first)).astype(np.float32)
+    around = np.pad(values, WINDOW // 2, mode="edge")
+    return np.convolve(around, np.full(WINDOW, 1 / WINDOW, dtype=np.float32), mode="valid").astype(np.float32)
