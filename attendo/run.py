@@ -26,7 +26,7 @@ from attendo.bundle import (
 from attendo.card import direction, write_card
 from attendo.config import from_dict, merge
 from attendo.data.prepare import Prepared, open_prepared, prepare
-from attendo.doctor.glance import glance
+from attendo.doctor.glance import explained, glance
 from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
@@ -37,7 +37,7 @@ from attendo.plan import announcement, bound, check_settings, misfit, next_folde
 from attendo.recipe import DataConfig, Effort, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
 from attendo.teamwork import Task, dismiss, follow, gather_generators, train_together, weights_to_send, working_team
-from attendo.text.corpus import languages_of
+from attendo.text.corpus import UnequalError, languages_of
 from attendo.training.ema import MovingAverage
 from attendo.training.loop import Outcome, Validation
 from attendo.training.optimizer import build_optimizer
@@ -99,10 +99,13 @@ def _train(
     if path.exists():
         raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
 
-    glance(data.files(), reporter)
     chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
-    prepared = _prepare(data, tokenizer, start, path.parent / ".cache", reporter)
+    try:
+        prepared = _prepare(data, tokenizer, start, path.parent / ".cache", reporter)
+    except UnequalError as error:
+        raise explained(error) from None
+    glance(data.files(), reporter)
     config = resolve(settings, preset, data, prepared, start, speed=machine.usual_speed(chosen_device))
     prepared = prepared.resampled(config.training.bpe_dropout, config.seed)
 

@@ -268,12 +268,11 @@ class _Learned:
 class _Compared:
     """scores (N,): how well the words of each pair explain each other, nan where that cannot be said.
 
-    strangers, gathered (N, 2): for each side
+    strangers: of each side
     """
 
     scores: Floats
     strangers: tuple[Strangers, Strangers]
-    gathered: Mask
 
 
 def _learned_words(thinned: _Thinned, n_pairs: int) -> _Learned | None:
@@ -302,7 +301,6 @@ def _second_reading(
     compared = _Compared(
         np.full(len(found), np.nan, dtype=np.float32),
         (Strangers(log_probs[0]), Strangers(log_probs[1])),
-        np.zeros((len(found), 2), dtype=np.bool_),
     )
     for chunk in reporter.track(read_chunks(files, most=len(found)), "Comparing", total):
         place = slice(chunk.first, chunk.first + len(chunk))
@@ -311,7 +309,7 @@ def _second_reading(
             likelihood, numbers = likelihoods(lines, log_probs)
             part.mark("wrong_language", in_other_language(likelihood[side], likelihood[1 - side], numbers))
             sound = (part.explained().bits & bits_for("drop")) == 0
-            compared.gathered[place, side] = compared.strangers[side].gather(lines, likelihood[side], numbers, sound)
+            compared.strangers[side].gather(lines, likelihood[side], numbers, sound)
         if words is not None:
             scores, enough = words.lexicon.scores(Bitext.of(chunk.source, chunk.target), words.learned_from[place])
             compared.scores[place] = np.where(enough, scores, np.nan)
@@ -350,8 +348,7 @@ def _third_reading(
         place = slice(chunk.first, chunk.first + len(chunk))
         part = Findings(found.bits[place])
         for side, lines in enumerate((chunk.source, chunk.target)):
-            strangers = compared.strangers[side]
-            part.mark("foreign", strangers.foreign(lines, compared.gathered[place, side], sound[place]))
+            part.mark("foreign", compared.strangers[side].foreign(lines, sound[place]))
         if words is not None and suspects[place].any():
             text = Bitext.of(chunk.source, chunk.target)
             shifts[place] = find_shifts(text, words.lexicon, suspects[place], words.learned_from[place], low)

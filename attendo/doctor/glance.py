@@ -1,28 +1,25 @@
-"""The quick look that training takes at its corpus: it refuses what is broken, and tells what else it saw."""
+"""What training says of its corpus: where unequal files part, and what a quick look at the first pairs saw."""
 
 from attendo.doctor.examination import examine
-from attendo.doctor.files import count_lines
 from attendo.doctor.parting import find_parting
 from attendo.doctor.report import command_of, two_lines
 from attendo.errors import DataError
 from attendo.reporting import Reporter
-from attendo.text.corpus import CorpusFiles
+from attendo.text.corpus import CorpusFiles, UnequalError
 
 MOST = 50_000  # pairs looked at
 
 
+def explained(error: UnequalError) -> DataError:
+    """The same error, with the line where the files part."""
+    files = CorpusFiles(source=error.source, target=error.target)
+    line = find_parting(files, error.n_source, error.n_target).line + 1
+    return DataError(
+        f"{error} Most likely they part at line {line:,}; see both there with: attendo check {command_of(files)}"
+    )
+
+
 def glance(files: CorpusFiles, reporter: Reporter) -> None:
-    """Refuses files of unequal length, with the line where they part; says in two lines what the first pairs have."""
-    if files.target is not None:
-        counts = count_lines(files.source), count_lines(files.target)
-        if 0 in counts:
-            return  # reading them says it
-        if counts[0] != counts[1]:
-            line = find_parting(files, *(reversed(counts) if files.reverse else counts)).line
-            raise DataError(
-                f"{files.source} has {counts[0]:,} lines and {files.target} has {counts[1]:,}: line i of the one has "
-                "to be the translation of line i of the other. Most likely they part at line "
-                f"{line + 1:,}; see both there with: attendo check {command_of(files)}"
-            )
-    for line_said in two_lines(examine(files, quick=True, most=MOST), asked=MOST):
-        reporter.say(line_said)
+    """Says in two lines what the first pairs have, if anything."""
+    for line in two_lines(examine(files, quick=True, most=MOST), asked=MOST):
+        reporter.say(line)

@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attendo.doctor.lines import LINE_FEED, Lines, Mask, gram_hashes
+from attendo.doctor.duplicates import repeated
+from attendo.doctor.lines import DIGIT, LINE_FEED, Lines, Mask, gram_hashes
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -67,36 +68,42 @@ class Strangers:
     """The lines of a side that look like nothing on it, and what they have in common: a third language, if anything.
 
     p(g | strangers) = (c(g) + λ p(g | side)) / (C + λ), with λ a share of C. A line is foreign if it looks more like
-    the other strangers than like its side. Lines that are only rare are not like each other.
+    the other strangers than like its side. Lines that are only rare are not like each other, and no line, and no copy
+    of it, vouches for itself.
     """
 
     def __init__(self, own: Floats) -> None:
         self.own = own  # (2^BITS,): log p(g | side)
         self.counts = np.zeros(1 << BITS, dtype=np.int64)
-        self.lines = 0
+        self.gathered: set[int] = set()  # the hashes of their lines
         self._usual: tuple[float, float] | None = None
 
-    def gather(self, lines: Lines, likelihood: Floats, numbers: Numbers, sound: Mask) -> Mask:
-        """(N,): the strangers among the sound lines, by what is usual among the first lines that were looked at."""
+    def gather(self, lines: Lines, likelihood: Floats, numbers: Numbers, sound: Mask) -> None:
+        """Counts the strangers among the sound lines, by what is usual among the first lines that were looked at."""
         judged = sound & (numbers >= FEWEST_RUNS)
         if self._usual is None:
             if np.count_nonzero(judged) < FEWEST_STRANGERS:
-                return np.zeros(len(lines), dtype=np.bool_)
+                return
             middle = float(np.median(likelihood[judged]))
             spread = np.median(np.abs(likelihood[judged] - middle) * np.sqrt(numbers[judged]))  # a mean of n: 1/√n
             self._usual = middle, 1.4826 * float(spread)
         middle, spread = self._usual
         strange = judged & ((likelihood - middle) * np.sqrt(np.maximum(numbers, 1)) < -STRANGE * spread)
-        self.lines += int(np.count_nonzero(strange))
+        strange &= ~repeated(np.where(strange, lines.hashes, np.uint64(0))) & ~self._known(lines)
+        self.gathered |= set(lines.hashes[strange].tolist())
         _count(lines, strange, self.counts)
-        return strange
 
-    def foreign(self, lines: Lines, gathered: Mask, sound: Mask) -> Mask:
-        """(N,): which of the sound lines are foreign. A stranger does not vouch for itself."""
-        if self.lines < FEWEST_STRANGERS:
+    def foreign(self, lines: Lines, sound: Mask) -> Mask:
+        """(N,): which of the sound lines are foreign."""
+        if len(self.gathered) < FEWEST_STRANGERS:
             return np.zeros(len(lines), dtype=np.bool_)
         (ratios, without), numbers = likelihoods(lines, self._tables)
+        gathered = self._known(lines)
         return sound & (np.where(gathered, without, ratios) > FOREIGN) & (numbers >= FEWEST_RUNS)
+
+    def _known(self, lines: Lines) -> Mask:
+        """(N,): whether a line was gathered, or is the copy of one that was."""
+        return np.fromiter((line in self.gathered for line in lines.hashes.tolist()), dtype=np.bool_, count=len(lines))
 
     @cached_property
     def _tables(self) -> Floats:
@@ -121,8 +128,11 @@ def _count(lines: Lines, chosen: Mask, counts: Numbers) -> None:
 
 
 def _runs(lines: Lines) -> Iterator[tuple[NDArray[np.int64], Mask]]:
-    """For each length: the number of the run that begins at each character, and whether it stays within its line."""
-    ends = lines.codes == LINE_FEED
+    """For each length: the number of the run that begins at each character, and whether it counts.
+
+    It does if it stays within its line and has no digits, which belong to no language.
+    """
+    ends = (lines.codes == LINE_FEED) | ((lines.kinds & np.uint16(DIGIT)) != 0)
     broken = ends.copy()
     for order in range(2, max(ORDERS) + 1):
         broken[: len(ends) - order + 1] |= ends[order - 1 :]

@@ -26,6 +26,7 @@ MOST_WORDS = 64  # of a line
 WORD_BITS = 20
 LARGEST_TABLE_BITS = 24
 FEWEST_TIMES = 2  # a word has to be seen, to be learned about
+FEWEST_WORDS = 3  # of a side, that something can be said of
 ITERATIONS = 5
 BATCH = 2_000_000  # pairs of words looked at together
 CHANCE = 0.1  # how much of p is left to the word's own frequency
@@ -170,7 +171,7 @@ class Lexicon:
         text = text.frequent(self.known)
         forth, back = self.forth.scores(text, learned_from), self.back.scores(text.reversed(), learned_from)
         lengths = np.minimum(np.diff(text.source_starts), np.diff(text.target_starts))
-        return ((forth + back) / 2).astype(np.float32), lengths >= 2
+        return ((forth + back) / 2).astype(np.float32), lengths >= FEWEST_WORDS
 
 
 @dataclass(frozen=True)

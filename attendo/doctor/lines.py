@@ -24,6 +24,7 @@ LETTER, DIGIT, MARK, SPACE, CONTROL, BREAK, HIDDEN, BOM, LOST, SPACELESS = (1 <<
 WORD = LETTER | DIGIT | MARK
 
 LINE_FEED = 10
+SYLLABLE = 4  # letters of other scripts that a character of a script without spaces stands for, more or less
 STEM = 5  # characters of a word that its stem has: enough to tell words apart, few enough to forget most endings
 
 _TOP = 0x32400  # no letters from here on
@@ -228,14 +229,15 @@ class Lines:
 
     @cached_property
     def main_scripts(self) -> NDArray[np.uint8]:
-        """(N,): the script of most letters of each line; 0 where there are none."""
+        """(N,): the script that most of each line is written in; 0 where there are no letters."""
         table = characters()
         scripts = np.where(self.kinds & np.uint16(LETTER), table.scripts[self.known], np.uint8(0))
         main = np.zeros(len(self), dtype=np.uint8)
         most = np.zeros(len(self), dtype=np.int64)
         for script in np.flatnonzero(np.bincount(scripts, minlength=1)):
             if script:
-                count = self.each(scripts == script)
+                weight = SYLLABLE if np.any(self.kinds[scripts == script] & np.uint16(SPACELESS)) else 1
+                count = weight * self.each(scripts == script)
                 main[count > most] = script
                 most = np.maximum(most, count)
         return main

@@ -9,7 +9,20 @@ from numpy.typing import NDArray
 
 from attendo.doctor.files import Chunk
 from attendo.doctor.findings import Findings
-from attendo.doctor.lines import BOM, BREAK, CONTROL, DIGIT, HIDDEN, LETTER, LOST, SPACE, SPACELESS, Lines, Mask
+from attendo.doctor.lines import (
+    BOM,
+    BREAK,
+    CONTROL,
+    DIGIT,
+    HIDDEN,
+    LETTER,
+    LOST,
+    SPACE,
+    SPACELESS,
+    SYLLABLE,
+    Lines,
+    Mask,
+)
 from attendo.doctor.repair import ENTITY, MOJIBAKE
 
 LONGEST_WORDS, LONGEST_CHARACTERS = 200, 1200
@@ -62,16 +75,13 @@ def _faults(source: Lines, target: Lines) -> Iterator[tuple[str, Mask]]:
 
     yield "empty", np.minimum(*visible) == 0
     yield "identical", (source.skeletons == target.skeletons) & (letters[0] >= FEWEST_COPIED_LETTERS)
-    too_few = [
-        count < np.where(without > 0, 1, FEWEST_LETTERS) for count, without in zip(letters, spaceless, strict=True)
-    ]
-    yield "too_short", too_few[0] | too_few[1]
-    signs = [2 * count < seen for count, seen in zip(letters, visible, strict=True)]
-    yield "symbols", signs[0] | signs[1]
-    long = [
-        (count > LONGEST_WORDS) | (side.lengths > LONGEST_CHARACTERS) for count, side in zip(words, sides, strict=True)
-    ]
-    yield "too_long", long[0] | long[1]
+    fewest = [np.where(count > 0, 1, FEWEST_LETTERS) for count in spaceless]
+    yield "too_short", (letters[0] < fewest[0]) | (letters[1] < fewest[1])
+    signs = [seen - count for seen, count in zip(visible, letters, strict=True)]
+    weights = [count + (SYLLABLE - 1) * more for count, more in zip(letters, spaceless, strict=True)]
+    yield "symbols", (weights[0] < signs[0]) | (weights[1] < signs[1])
+    yield "too_long", np.maximum(*words) > LONGEST_WORDS
+    yield "too_long", np.maximum(source.lengths, target.lengths) > LONGEST_CHARACTERS
 
     for name, pattern, hints in (
         ("urls", URL, ("://", "www.")),

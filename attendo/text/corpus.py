@@ -55,6 +55,17 @@ _NOT_LANGUAGES = frozenset(
 )
 
 
+class UnequalError(DataError):
+    """Two files that do not have the same number of lines."""
+
+    def __init__(self, source: str, n_source: int, target: str, n_target: int) -> None:
+        self.source, self.n_source, self.target, self.n_target = source, n_source, target, n_target
+        super().__init__(
+            f"{source} has {n_source:,} lines and {target} has {n_target:,}: line i of the one has to be the "
+            "translation of line i of the other. Look for lines that are missing or broken in two."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class CorpusFiles:
     """Where the pairs are.
@@ -272,10 +283,7 @@ def _text_pairs(source_path: str, target_path: str) -> Iterator[Pair]:
                 raise _empty(source_path if source is None else target_path)
             more = before + 1 + sum(1 for _ in (targets if source is None else sources))
             n_source, n_target = (before, more) if source is None else (more, before)
-            raise DataError(
-                f"{source_path} has {n_source:,} lines and {target_path} has {n_target:,}: line i of the one has to "
-                "be the translation of line i of the other. Look for lines that are missing or broken in two."
-            )
+            raise UnequalError(source_path, n_source, target_path, n_target)
         yield source, target
 
 

@@ -133,7 +133,7 @@ BAD = {
         ([], 2, "give the files to train on: attendo train SOURCE TARGET"),
         (["nowhere.en", "train.de"], 3, "nowhere.en: there is no such file"),
         (["train.en", "nowhere.de"], 3, "nowhere.de: there is no such file"),
-        (["train.en"], 3, "train.en: one file that holds both sides has to end in .tsv or .jsonl"),
+        (["train.en"], 3, "train.en: one file that holds both sides has to end in .tsv, .jsonl or .tmx"),
         ([".", "train.de"], 3, ".: this is a folder"),
         (["empty.en", "train.de"], 3, "empty.en: the file is empty"),
         (["train.en", "empty.en"], 3, "empty.en: the file is empty"),

@@ -58,9 +58,15 @@ def test_nothing_is_foreign_where_there_is_no_third_language(sides):
     assert not is_foreign(Lines(sides[1]), learned(sides).log_probs()).any()
 
 
+def test_copies_do_not_vouch_for_each_other(sides):
+    strange = ["zyxwv qjkpx vvqzx wxyqq xxkj jqxzv"] * 30
+    lines = Lines(sides[1] + strange)
+    assert not is_foreign(lines, learned([sides[0] + [""] * 30, sides[1] + strange]).log_probs()).any()
+
+
 def is_foreign(lines: Lines, tables: np.ndarray) -> np.ndarray:
     found, numbers = likelihoods(lines, tables)
     strangers = Strangers(tables[1])
     every = np.ones(len(lines), dtype=np.bool_)
-    gathered = strangers.gather(lines, found[1], numbers, every)
-    return strangers.foreign(lines, gathered, every)
+    strangers.gather(lines, found[1], numbers, every)
+    return strangers.foreign(lines, every)

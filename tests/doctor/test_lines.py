@@ -69,8 +69,11 @@ def test_hashes_tell_lines_apart_and_skeletons_only_letters():
 
 def test_the_main_script_of_a_line(lines):
     names = [characters().names[number] for number in lines.main_scripts]
-    assert names == ["Latin", "", "Latin", "Latin", "Greek", "", "Latin", "Latin", "", "Latin"]
-    assert characters().names[Lines(["我爱你 ok"]).main_scripts[0]] == "Han"
+    assert names == ["Latin", "", "Latin", "Han", "Greek", "", "Latin", "Han", "", "Latin"]
+    assert [characters().names[number] for number in Lines(["我用Twitter", "Tom 我 is here"]).main_scripts] == [
+        "Han",
+        "Latin",
+    ]
 
 
 def test_patterns_are_looked_for_where_a_hint_is():

@@ -22,6 +22,7 @@ GOOD = [
     ("NÃO and Â are letters", "NÃO und Â sind Buchstaben"),
     ("The year 2000000 came.", "Das Jahr 2000000 kam."),
     ("OK", "好"),
+    ("I was born in 1988.", "我生于1988年。"),
     ("very, very good", "sehr, sehr gut"),
     ("AT&T; a mail to me @ home", "AT&T; eine Mail an mich @ Hause"),
     ("We know that 5 < 6 and 7 > 6", "Wir wissen, dass 5 < 6 und 7 > 6"),
