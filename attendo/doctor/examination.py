@@ -36,7 +36,7 @@ T = TypeVar("T", bound=np.generic)
 
 SAMPLES = 3  # pairs shown of each kind
 USUAL_SCRIPT = 0.05  # share of a side's letters that makes a script usual there
-MOST_SAMPLED = 20_000  # pairs that pieces are learned from
+MOST_SAMPLED = 10_000  # pairs that pieces are learned from
 FEWEST_PAIRS = 1_000  # from which words can be learned
 MOST_LEADERS = 500_000  # pairs kept to compare later ones with
 CHANCE = 0.99  # of pairs put together by chance, the share that scores less than a pair that is believed

@@ -11,6 +11,7 @@ from attendo.text.corpus import Pair
 from attendo.text.tokenizer import count_words, train_tokenizer
 
 VOCABULARIES = (2_000, 4_000, 8_000, 16_000, 32_000)
+MOST_COUNTED = 2_000  # pairs in which pieces are counted
 LONGEST_SHOWN = 60  # words of a line in the histogram; longer ones count together
 
 
@@ -79,19 +80,18 @@ def side_facts(
 
 
 def pieces_per_word(pairs: Sequence[Pair]) -> list[dict[str, float]]:
-    """How finely a joint vocabulary of several sizes cuts the words of each side."""
-    texts = list(zip(*pairs, strict=True))
-    words = [sum(map(count_words, side)) for side in texts]
-    if not texts or not all(words):
+    """How finely joint vocabularies of several sizes cut the words of each side."""
+    counted = pairs[:: max(1, len(pairs) // MOST_COUNTED)]
+    words = [sum(count_words(pair[side]) for pair in counted) for side in range(2)]
+    if not all(words):
         return []
+    largest = train_tokenizer((text for pair in pairs for text in pair), kind="bpe", vocab_size=max(VOCABULARIES))
     rows: list[dict[str, float]] = []
-    for size in VOCABULARIES:
-        tokenizer = train_tokenizer((text for pair in pairs for text in pair), kind="bpe", vocab_size=size)
-        if rows and tokenizer.vocab_size == rows[-1]["vocab_size"]:
-            break  # there is no more to learn
-        pieces = [sum(map(len, tokenizer.encode_batch(side))) for side in texts]
+    for size in sorted({min(size, largest.vocab_size) for size in VOCABULARIES}):
+        tokenizer = largest.smaller(size)
+        pieces = [sum(map(len, tokenizer.encode_batch([pair[side] for pair in counted]))) for side in range(2)]
         source, target = (round(count / number, 3) for count, number in zip(pieces, words, strict=True))
-        rows.append({"vocab_size": tokenizer.vocab_size, "source": source, "target": target})
+        rows.append({"vocab_size": size, "source": source, "target": target})
     return rows
 
 

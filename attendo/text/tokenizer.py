@@ -144,6 +144,13 @@ class Tokenizer:
         model = json.loads(self.to_json())["model"]
         return [(left, right) for left, right in model.get("merges", [])]
 
+    def smaller(self, vocab_size: int) -> "Tokenizer":
+        """What BPE had learned when its vocabulary was only so large."""
+        pieces = self._pieces[len(CONTROLS) + len(_BYTES) : vocab_size]
+        known = set(pieces)
+        merges = [(left, right) for left, right in self.merges() if {left, right, left + right} <= known]
+        return Tokenizer(_assemble_bpe(pieces, merges, _words()))
+
     def unknown_share(self, ids: "NDArray[Any]") -> float:
         """The share of ids that stand for unknown characters: bytes, or `<unk>`."""
         last = UNK if self.kind == "wordpiece" else UNK + len(_BYTES)

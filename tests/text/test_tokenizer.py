@@ -288,6 +288,14 @@ class TestTraining:
         assert run(code) == ""
 
 
+@pytest.mark.parametrize("vocab_size", [310, 331, 350])
+def test_a_smaller_tokenizer_is_the_one_that_learns_less(vocab_size):
+    learned = train_tokenizer(ENGLISH, kind="bpe", vocab_size=503)
+    smaller, expected = learned.smaller(vocab_size), train_tokenizer(ENGLISH, kind="bpe", vocab_size=vocab_size)
+    assert smaller.vocab_size == vocab_size
+    assert smaller.encode_batch(ENGLISH) == expected.encode_batch(ENGLISH)
+
+
 class TestJson:
     def test_round_trip(self, any_kind):
         again = Tokenizer.from_json(any_kind.to_json())
