@@ -178,7 +178,7 @@ def examine(
     stretches: list[Stretch] = []
     scores: Floats | None = None
     if not quick:
-        words = _learned_words(thinned, len(found))
+        words = _learned_words(thinned, len(found), reporter)
         total = -(-len(found) // CHUNK)
         compared = _second_reading(files, found, reading.identifier, words, reporter, total)
         stretches = _third_reading(files, found, reading, words, compared, reporter, total)
@@ -275,13 +275,13 @@ class _Compared:
     strangers: tuple[Strangers, Strangers]
 
 
-def _learned_words(thinned: _Thinned, n_pairs: int) -> _Learned | None:
+def _learned_words(thinned: _Thinned, n_pairs: int, reporter: Reporter) -> _Learned | None:
     text = concatenate(thinned.texts)
     if len(text) < FEWEST_PAIRS:
         return None
     learned_from = np.zeros(n_pairs, dtype=np.bool_)
     learned_from[np.concatenate(thinned.numbers)] = True
-    lexicon = Lexicon(text)
+    lexicon = Lexicon(text, reporter)
     some = np.arange(0, len(text), max(1, len(text) // 20_000))
     scores, enough = lexicon.scores(text.select(some, np.roll(some, 7)), np.zeros(len(some), dtype=np.bool_))
     middle, most = np.quantile(scores[enough], (0.5, CHANCE)) if enough.any() else (0.0, 0.0)
@@ -300,7 +300,7 @@ def _second_reading(
     log_probs = identifier.log_probs()
     compared = _Compared(
         np.full(len(found), np.nan, dtype=np.float32),
-        (Strangers(log_probs[0]), Strangers(log_probs[1])),
+        (Strangers(identifier, 0), Strangers(identifier, 1)),
     )
     for chunk in reporter.track(read_chunks(files, most=len(found)), "Comparing", total):
         place = slice(chunk.first, chunk.first + len(chunk))
@@ -447,7 +447,8 @@ def _samples(
         worst = doubtful[np.argsort(scores[doubtful], kind="stable")][:SAMPLES]
         wanted["doubtful"] = [int(number) for number in worst]
         notes |= {("doubtful", int(number)): f"score {scores[number]:.2f}" for number in worst}
-    shown = [stretch for stretch in stretches if findings.having("shifted")[stretch.first]][:SAMPLES]
+    shifted = findings.having("shifted")
+    shown = [stretch for stretch in stretches if shifted[stretch.first]][:SAMPLES]
     if shown:
         wanted["shifted"] = [stretch.first for stretch in shown]
         notes |= {("shifted", stretch.first): _in_words(stretch) for stretch in shown}

@@ -20,8 +20,9 @@ FEWEST_RUNS = 30  # in a line that is judged
 OTHER_SIDE = 0.5  # log p(other side) - log p(own side), mean over the runs of a line
 STRANGE = 3.0  # standard deviations below what is usual for the side
 FEWEST_STRANGERS = 20  # lines that can be said to have something in common
-FAITH = 0.25  # how much of what strangers have in common is taken for the side's own, at first
-FOREIGN = 0.9  # log p(strangers) - log p(own side), mean over the runs of a line
+UNLIKE = 2.0  # standard deviations below what is usual: a line that is closer to it is never foreign
+THEIRS = 0.2  # of all times that a run is seen, those among strangers that make it theirs
+FOREIGN = 0.17  # share of a line's runs that are the strangers'
 
 
 class Identifier:
@@ -67,19 +68,24 @@ def in_other_language(own: Floats, other: Floats, numbers: Numbers) -> Mask:
 class Strangers:
     """The lines of a side that look like nothing on it, and what they have in common: a third language, if anything.
 
-    p(g | strangers) = (c(g) + λ p(g | side)) / (C + λ), with λ a share of C. A line is foreign if it looks more like
-    the other strangers than like its side. Lines that are only rare are not like each other, and no line, and no copy
-    of it, vouches for itself.
+    A run of characters is theirs if a good part of all times that it is seen are among them, and a line is foreign if
+    many of its runs are theirs. Lines with rare words have little in common, or nothing but those words. No line, and
+    no copy of it, vouches for itself.
     """
 
-    def __init__(self, own: Floats) -> None:
-        self.own = own  # (2^BITS,): log p(g | side)
+    def __init__(self, identifier: Identifier, side: int) -> None:
+        self.all = identifier.counts[side]
+        self.own = identifier.log_probs()[side]
         self.counts = np.zeros(1 << BITS, dtype=np.int64)
         self.gathered: set[int] = set()  # the hashes of their lines
+        self._lines = 0
         self._usual: tuple[float, float] | None = None
 
     def gather(self, lines: Lines, likelihood: Floats, numbers: Numbers, sound: Mask) -> None:
-        """Counts the strangers among the sound lines, by what is usual among the first lines that were looked at."""
+        """Counts the strangers among the sound lines, by what is usual among the first; as far as was learned from."""
+        if self._lines >= MOST_LINES:
+            return
+        self._lines += len(lines)
         judged = sound & (numbers >= FEWEST_RUNS)
         if self._usual is None:
             if np.count_nonzero(judged) < FEWEST_STRANGERS:
@@ -87,8 +93,7 @@ class Strangers:
             middle = float(np.median(likelihood[judged]))
             spread = np.median(np.abs(likelihood[judged] - middle) * np.sqrt(numbers[judged]))  # a mean of n: 1/√n
             self._usual = middle, 1.4826 * float(spread)
-        middle, spread = self._usual
-        strange = judged & ((likelihood - middle) * np.sqrt(np.maximum(numbers, 1)) < -STRANGE * spread)
+        strange = judged & (self._deviations(likelihood, numbers) < -STRANGE)
         strange &= ~repeated(np.where(strange, lines.hashes, np.uint64(0))) & ~self._known(lines)
         self.gathered |= set(lines.hashes[strange].tolist())
         _count(lines, strange, self.counts)
@@ -97,9 +102,15 @@ class Strangers:
         """(N,): which of the sound lines are foreign."""
         if len(self.gathered) < FEWEST_STRANGERS:
             return np.zeros(len(lines), dtype=np.bool_)
-        (ratios, without), numbers = likelihoods(lines, self._tables)
-        gathered = self._known(lines)
-        return sound & (np.where(gathered, without, ratios) > FOREIGN) & (numbers >= FEWEST_RUNS)
+        (shares, without, likelihood), numbers = likelihoods(lines, self._tables)
+        alike = np.where(self._known(lines), without, shares) > FOREIGN
+        return sound & alike & (self._deviations(likelihood, numbers) < -UNLIKE) & (numbers >= FEWEST_RUNS)
+
+    def _deviations(self, likelihood: Floats, numbers: Numbers) -> Floats:
+        """(N,): how far each line is from what is usual, in standard deviations: those of a mean of n fall with √n."""
+        assert self._usual is not None
+        middle, spread = self._usual
+        return ((likelihood - middle) * np.sqrt(numbers) / spread).astype(np.float32)
 
     def _known(self, lines: Lines) -> Mask:
         """(N,): whether a line was gathered, or is the copy of one that was."""
@@ -107,16 +118,13 @@ class Strangers:
 
     @cached_property
     def _tables(self) -> Floats:
-        """(2, 2^BITS): for lines that are no strangers, and for strangers; once all of them are gathered."""
-        return np.stack([self._ratios(0), self._ratios(1)])
+        """(3, 2^BITS): which runs are the strangers', for most lines and for strangers themselves; log p(g | side)."""
+        return np.stack([self._theirs(0), self._theirs(1), self.own])
 
-    def _ratios(self, less: int) -> Floats:
-        """(2^BITS,): log p(g | strangers) - log p(g | side), with so much taken from each count."""
+    def _theirs(self, less: int) -> Floats:
+        """(2^BITS,): which runs are the strangers', with so much taken from each count."""
         counts = np.maximum(self.counts - less, 0)
-        total = counts.sum()
-        faith = max(1.0, FAITH * total)
-        ratios = np.log((counts / np.exp(self.own) + faith) / (total + faith))
-        return ratios.astype(np.float32)
+        return ((counts > 0) & (counts >= THEIRS * (self.all - less))).astype(np.float32)
 
 
 def _count(lines: Lines, chosen: Mask, counts: Numbers) -> None:

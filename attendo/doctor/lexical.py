@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendo.doctor.lines import Lines, Mask, Words, mix
+from attendo.reporting import Reporter
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -94,14 +95,14 @@ def concatenate(texts: list[Bitext]) -> Bitext:
 class Direction:
     """t(f | e) as expected counts c(e, f) and their sums c(e); p(f), which a word has without any source."""
 
-    def __init__(self, text: Bitext) -> None:
+    def __init__(self, text: Bitext, reporter: Reporter) -> None:
         entries = int(np.sum(np.diff(text.target_starts) * (np.diff(text.source_starts) + 1)))
         self.bits = min(LARGEST_TABLE_BITS, max(12, int(np.ceil(np.log2(2 * entries + 1)))))
         frequencies = np.bincount(text.target, minlength=1 << WORD_BITS).astype(np.float32)
         self.chances = (np.maximum(frequencies, 0.5) / max(1.0, float(frequencies.sum()))).astype(np.float32)
         self.counts: Floats | None = None
         self.totals: Floats = np.zeros(1 << WORD_BITS, dtype=np.float32)
-        for _ in range(ITERATIONS):
+        for _ in reporter.track(range(ITERATIONS), "Learning words", ITERATIONS):
             self._iterate(text)
 
     def _iterate(self, text: Bitext) -> None:
@@ -159,12 +160,12 @@ class Direction:
 class Lexicon:
     """Model 1 in both directions."""
 
-    def __init__(self, text: Bitext) -> None:
+    def __init__(self, text: Bitext, reporter: Reporter) -> None:
         seen = (np.bincount(side, minlength=1 << WORD_BITS) for side in (text.source, text.target))
         source, target = (count >= FEWEST_TIMES for count in seen)
         self.known = source, target
         text = text.frequent(self.known)
-        self.forth, self.back = Direction(text), Direction(text.reversed())
+        self.forth, self.back = Direction(text, reporter), Direction(text.reversed(), reporter)
 
     def scores(self, text: Bitext, learned_from: Mask) -> tuple[Floats, Mask]:
         """(N,), (N,): how well each pair's words explain each other, and whether there are words enough to say so."""

@@ -9,6 +9,7 @@ from attendo.doctor.files import read_chunks
 from attendo.doctor.lexical import Bitext, Lexicon, concatenate
 from attendo.doctor.lines import Lines
 from attendo.doctor.pairs import numbers_of
+from attendo.reporting import Silent
 from attendo.text.corpus import CorpusFiles, Pair
 
 Floats = NDArray[np.float64]
@@ -87,7 +88,8 @@ def _refined(files: CorpusFiles, line: int, n_source: int, n_target: int) -> int
     after = after[(after + first < n_source) & (after + shift >= 0) & (after + shift < n)]
     if len(before) + len(after) < FEWEST_PAIRS:
         return line
-    lexicon = Lexicon(concatenate([chunk.select(before, before), chunk.select(after, after + shift)]))
+    learned_from = concatenate([chunk.select(before, before), chunk.select(after, after + shift)])
+    lexicon = Lexicon(learned_from, Silent())
     asked = numbers[max(0, cut - 5 * DOUBTFUL) : cut + 5 * DOUBTFUL]
     asked = asked[(asked + first < n_source) & (asked + shift >= 0) & (asked + shift < n)]
     if not len(asked):

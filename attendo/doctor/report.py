@@ -179,6 +179,8 @@ def _verdict(examination: Examination, cleaned: Cleaned | None) -> Iterator[str]
             )
         else:
             yield "There is nothing to clean."
+    if examination.quick:
+        yield "This was the quick look: languages, word tables, shifts, near duplicates and pieces were left out."
     if examination.broken:
         yield "Something is broken: repair what is marked BROKEN before you train."
 

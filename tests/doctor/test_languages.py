@@ -48,25 +48,25 @@ def test_likelihoods_are_means_over_the_runs_of_each_line(sides):
 def test_a_third_language_is_told_by_what_its_lines_have_in_common(sides):
     mixed = sides[1] + FRENCH
     lines = Lines(mixed)
-    table = learned([sides[0] + [""] * len(FRENCH), mixed]).log_probs()
-    foreign = is_foreign(lines, table)
+    identifier = learned([sides[0] + [""] * len(FRENCH), mixed])
+    foreign = is_foreign(lines, identifier)
     assert foreign[len(sides[1]) :].mean() > 0.85
     assert not foreign[: len(sides[1])].any()
 
 
 def test_nothing_is_foreign_where_there_is_no_third_language(sides):
-    assert not is_foreign(Lines(sides[1]), learned(sides).log_probs()).any()
+    assert not is_foreign(Lines(sides[1]), learned(sides)).any()
 
 
 def test_copies_do_not_vouch_for_each_other(sides):
     strange = ["zyxwv qjkpx vvqzx wxyqq xxkj jqxzv"] * 30
     lines = Lines(sides[1] + strange)
-    assert not is_foreign(lines, learned([sides[0] + [""] * 30, sides[1] + strange]).log_probs()).any()
+    assert not is_foreign(lines, learned([sides[0] + [""] * 30, sides[1] + strange])).any()
 
 
-def is_foreign(lines: Lines, tables: np.ndarray) -> np.ndarray:
-    found, numbers = likelihoods(lines, tables)
-    strangers = Strangers(tables[1])
+def is_foreign(lines: Lines, identifier: Identifier) -> np.ndarray:
+    found, numbers = likelihoods(lines, identifier.log_probs())
+    strangers = Strangers(identifier, 1)
     every = np.ones(len(lines), dtype=np.bool_)
     strangers.gather(lines, found[1], numbers, every)
     return strangers.foreign(lines, every)

@@ -10,6 +10,7 @@ import pytest
 
 from attendo.doctor.lexical import CHANCE, ITERATIONS, Bitext, Direction, Lexicon, concatenate
 from attendo.doctor.lines import Lines
+from attendo.reporting import Silent
 from tests.numerals import sentence_pairs
 
 PAIRS = sentence_pairs(53, seed=5)
@@ -66,14 +67,14 @@ def test_scores_are_those_of_plain_python(learned_from, monkeypatch):
     text = bitext(PAIRS)
     plain = Plain(text)
     expected = [plain.score(number, learned_from=learned_from) for number in range(len(PAIRS))]
-    scores = Direction(text).scores(text, np.full(len(PAIRS), learned_from))
+    scores = Direction(text, Silent()).scores(text, np.full(len(PAIRS), learned_from))
     np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_translations_score_higher_than_strangers():
     pairs = sentence_pairs(400, seed=3)
     text = bitext(pairs)
-    lexicon = Lexicon(text)
+    lexicon = Lexicon(text, Silent())
     every = np.arange(len(pairs))
     no = np.zeros(len(pairs), dtype=np.bool_)
     right, enough = lexicon.scores(text, ~no)
