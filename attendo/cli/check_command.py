@@ -17,8 +17,8 @@ BROKEN = 1
 @click.argument("target", type=click.Path(), required=False)
 @click.option("--clean", "clean_path", type=click.Path(), help="Write the corpus without its faults into this folder.")
 @click.option("--html", "html_path", type=click.Path(dir_okay=False), help="Also write the report as one HTML page.")
-@click.option("--valid", nargs=2, type=click.Path(), help="Validation files, not to be in training. (A TSV twice.)")
-@click.option("--test", nargs=2, type=click.Path(), help="Test files, not to be in training. (A TSV twice.)")
+@click.option("--valid", nargs=2, metavar="SOURCE TARGET", help="Validation files. (One TSV: name it twice.)")
+@click.option("--test", nargs=2, metavar="SOURCE TARGET", help="Test files, as well not to be in training.")
 @click.option(
     "--languages", nargs=2, metavar="SOURCE TARGET", help="Languages to take from a TMX file. [its first two]"
 )

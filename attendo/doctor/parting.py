@@ -45,10 +45,11 @@ def find_parting(files: CorpusFiles, n_source: int, n_target: int) -> Parting:
 
     With d targets more than sources, it is the L that maximises Σ_{i<L} sim(i, i) + Σ_{i≥L} sim(i, i + d).
     """
-    source, target = _outlines(files, n_source, n_target)
-    shift = n_target - n_source
-    line = _best_cut(_similar(source, target, 0), _similar(source, target, shift), shift)
-    line = _refined(files, line, n_source, n_target)
+    line, shift = 0, n_target - n_source
+    if min(n_source, n_target):
+        source, target = _outlines(files, n_source, n_target)
+        line = _best_cut(_similar(source, target, 0), _similar(source, target, shift), shift)
+        line = _refined(files, line, n_source, n_target)
     beside = tuple((number, *pair) for number, pair in _lines_between(files, max(0, line - BESIDE), line + BESIDE + 1))
     return Parting(n_source, n_target, line, beside)
 
@@ -57,7 +58,8 @@ def _best_cut(before: Floats, after: Floats, shift: int) -> int:
     """L that maximises Σ_{i<L} before_i + Σ_{i≥L} after_i, where sources that lost their target count for neither."""
     totals, later = (np.concatenate([[0.0], np.cumsum(values)]) for values in (before, after))
     cuts = np.arange(len(before) - max(0, -shift) + 1)
-    return int((totals[cuts] - later[cuts + max(0, -shift)]).argmax())
+    gains = totals[cuts] - later[cuts + max(0, -shift)]
+    return int(cuts[gains == gains.max()][-1])  # as late as nothing speaks against it
 
 
 def _similar(source: _Outline, target: _Outline, shift: int) -> Floats:

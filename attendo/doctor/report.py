@@ -181,7 +181,9 @@ def _verdict(examination: Examination, cleaned: Cleaned | None) -> Iterator[str]
             yield "There is nothing to clean."
     if examination.quick:
         yield "This was the quick look: languages, word tables, shifts, near duplicates and pieces were left out."
-    if examination.broken:
+    if examination.broken and cleaned is not None:
+        yield "What is marked BROKEN was left out; see whether it can be repaired instead."
+    elif examination.broken:
         yield "Something is broken: repair what is marked BROKEN before you train."
 
 

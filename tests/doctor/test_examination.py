@@ -109,6 +109,18 @@ def test_where_unequal_files_part(pairs, tmp_path, side, place, lines):
     assert f"part at line {found.parting.line + 1:,}" in "\n".join(in_words(found))
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "line"), [("a b c\n" * 3, "", 0), ("", "a b c\n", 0), ("one\n", "eins\nzwei\n", 1)]
+)
+def test_files_of_next_to_nothing_part_too(tmp_path, source, target, line):
+    (tmp_path / "a.en").write_text(source)
+    (tmp_path / "a.de").write_text(target)
+    found = examine(CorpusFiles(source=str(tmp_path / "a.en"), target=str(tmp_path / "a.de")))
+    assert found.parting is not None
+    assert found.parting.line == line
+    assert in_words(found)
+
+
 def test_mixed_line_ends_are_those_of_the_fewer(tmp_path):
     files = write_pairs(
         tmp_path, [(f"line number {n} is here", f"Zeile Nummer {n} ist da" + "\r" * (n % 5 == 0)) for n in range(20)]

@@ -14,7 +14,8 @@ from tests.doctor.corpora import sample_pairs
 
 def test_a_vocabulary_counts_as_a_counter_does():
     texts = [target for _, target in sample_pairs()[:300]]
-    vocabulary, counter, growth = Vocabulary(), Counter(), []
+    vocabulary, growth = Vocabulary(), []
+    counter: Counter[str] = Counter()
     for first in range(0, 300, 30):
         some = texts[first : first + 30]
         vocabulary.add(Lines(some).words.hashes)
