@@ -20,6 +20,7 @@ from attendo.reporting import duration
 from attendo.training.settings import BOUNDS, TrainingConfig
 
 VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
+FINAL_SECONDS = 50.0  # kept for the last scores, but not more than a tenth of the time
 MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
 MANY_UNKNOWN = 0.02  # share of pieces for unknown characters
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
@@ -143,7 +144,9 @@ def bound(
         if training.epochs is not None:
             bounds.append(math.ceil(training.epochs * steps_of_pass(training, prepared, seed)))
         if training.minutes is not None:
-            bounds.append(int((training.minutes * 60 * (1 - VALIDATION_SHARE) - gone) / seconds))
+            allowed = 60 * training.minutes
+            left = allowed * (1 - VALIDATION_SHARE) - min(FINAL_SECONDS, 0.1 * allowed) - gone
+            bounds.append(int(left / seconds))
     steps = max(1, min(bounds))
     given = settings.get("training", {})
     fitted = {key: value for key, value in intervals(steps).items() if key not in given}
