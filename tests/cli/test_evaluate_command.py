@@ -124,7 +124,7 @@ def test_a_monster_among_good_lines(trained, files):
     [
         (["BUNDLE", "nowhere.en", "test.de"], 3, "nowhere.en: there is no such file"),
         (["BUNDLE", "test.en", "short.de"], 3, "test.en has 40 lines and short.de has 1"),
-        (["BUNDLE", "test.en"], 3, "has to end in .tsv or .jsonl"),
+        (["BUNDLE", "test.en"], 3, "has to end in .tsv, .jsonl or .tmx"),
         (["nowhere", "test.en", "test.de"], 4, "there is no folder nowhere"),
         (["BUNDLE", "test.en", "test.de", "--against", "nowhere"], 4, "there is no folder nowhere"),
         (["BUNDLE", "test.en", "test.de", "--n-best", "1"], 2, "No such option"),

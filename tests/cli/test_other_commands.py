@@ -78,7 +78,7 @@ def test_a_beams_score_is_the_score_of_that_output(trained, files):
     ("arguments", "code", "words"),
     [
         (["in.en", "nowhere.de"], 3, "nowhere.de: there is no such file"),
-        (["in.en"], 3, "in.en: one file that holds both sides has to end in .tsv or .jsonl"),
+        (["in.en"], 3, "in.en: one file that holds both sides has to end in .tsv, .jsonl or .tmx"),
         (["pairs.tsv", "--columns", "1,3"], 3, "pairs.tsv, line 1: it has 2 columns, and columns 1,3 are asked for"),
         (["pairs.tsv", "--columns", "x"], 2, "--columns x: must be two numbers"),
         (["pairs.tsv", "--columns", "1,2,3"], 2, "--columns 1,2,3: must be two numbers"),
