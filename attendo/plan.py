@@ -20,7 +20,7 @@ from attendo.reporting import duration
 from attendo.training.settings import BOUNDS, TrainingConfig
 
 VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
-FINAL_SECONDS = 50.0  # kept for the last scores, but not more than a tenth of the time
+FINAL_SECONDS = 30.0  # kept for the last scores, but not more than a tenth of the time
 MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
 MANY_UNKNOWN = 0.02  # share of pieces for unknown characters
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
