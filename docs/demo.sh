@@ -4,7 +4,7 @@ set -eu
 test -e sample || attendo sample sample
 rm -rf runs/demo
 attendo train sample/train.en sample/train.de --valid-source sample/valid.en --valid-target sample/valid.de \
-    --minutes 3.5 --set model.residual_dropout=0.1 --set training.batch_tokens=1024 --out runs/demo
+    --minutes 4.5 --out runs/demo
 echo
 echo "Scores on the test set, whose combinations of words never occur in training:"
 attendo evaluate runs/demo sample/test.en sample/test.de --quiet
