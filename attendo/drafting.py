@@ -102,6 +102,19 @@ class Draft:
     n_long: int = 0  # sentences that were too long for the model, and were cut further
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A sentence that lost something, the one with this number of its draft: what to ask for instead.
+
+    found: what was found for the draft's sentences, in which `Drafter.mend` replaces what a second search did better.
+    """
+
+    draft: Draft
+    found: list[list[Hypothesis]]
+    number: int
+    sentence: Sentence
+
+
 class Drafter:
     """Cuts texts for a model, and puts what it found together.
 
@@ -178,8 +191,7 @@ class Drafter:
                 continue
             if any(wish.lost(self._spelled(one, wish)) for one in hypotheses):
                 phrases = self._phrases(wish)
-                longer = sum(min(map(len, phrase.alternatives)) for phrase in phrases)
-                limit = sentence.limit + longer if self.longest_target is None else sentence.limit
+                limit = sentence.limit + room(phrases) if self.longest_target is None else sentence.limit
                 again[number] = replace(sentence, phrases=phrases, limit=limit)
         return again
 
@@ -190,6 +202,20 @@ class Drafter:
         lost = [max((len(wish.lost(self._spelled(one, wish))) for one in group), default=0) for group in (new, old)]
         return bool(new) and lost[0] < lost[1]
 
+    def again(self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]]) -> list[Again]:
+        """What of several drafts is to be searched again."""
+        return [
+            Again(draft, kept, number, sentence)
+            for draft, kept in zip(drafts, found, strict=True)
+            for number, sentence in self.lost(draft, kept).items()
+        ]
+
+    def mend(self, again: Sequence[Again], second: Sequence[list[Hypothesis]]) -> None:
+        """Puts what a second search found in the place of what it lost less than."""
+        for one, new in zip(again, second, strict=True):
+            if self.better(one.draft, one.number, new, one.found[one.number]):
+                one.found[one.number] = new
+
     def finish(self, draft: Draft, found: Sequence[list[Hypothesis]], options: SearchOptions | None) -> Translation:
         """The i-th candidate of a text is made of the i-th hypothesis of each sentence, and scored by the options."""
         log_prob = score = None if options is None else 0.0
@@ -198,8 +224,10 @@ class Drafter:
             return Translation(source=draft.source, candidates=(same,))
         wishes: Sequence[Wish | None] = draft.wishes or [None] * len(found)
         candidates = []
+        spelled = []  # the texts of each candidate's sentences
         for chosen in zip(*found, strict=False):
             texts = [self._spelled(one, wish) for one, wish in zip(chosen, wishes, strict=True)]
+            spelled.append(texts)
             pieces: tuple[PieceScore, ...] = ()
             if options is not None:
                 log_prob = math.fsum(one.log_prob for one in chosen)
@@ -221,12 +249,11 @@ class Drafter:
             warnings = (Caution("long", words),)
         terms: tuple[UsedTerm, ...] = ()
         if draft.wishes is not None:
-            best = [
-                (wish, sentence, one[0])
-                for wish, sentence, one in zip(draft.wishes, draft.sentences, found, strict=True)
-            ]
-            warnings += tuple(caution for each in best for caution in self._cautions(*each))
-            terms = tuple(used for wish, _, one in best if wish.terms for used in self._terms(wish, one))
+            best = [hypotheses[0] for hypotheses in found]
+            each = list(zip(draft.wishes, spelled[0], strict=True))
+            for (wish, text), sentence, one in zip(each, draft.sentences, best, strict=True):
+                warnings += tuple(self._cautions(wish, text, sentence, one))
+            terms = tuple(used for wish, text in each if wish.terms for used in self._terms(wish, text))
         return Translation(
             source=draft.source,
             candidates=tuple(candidates),
@@ -279,19 +306,18 @@ class Drafter:
         return [encoded[one] for one in prefixes]
 
     def _sentence(
-        self, core: "Core", ids: list[int], number: int, prefix: tuple[int, ...], max_length: int | None
+        self, core: Core, ids: list[int], number: int, prefix: tuple[int, ...], max_length: int | None
     ) -> Sentence:
         phrases = self._phrases(Wish(core.read, core.markup)) if core.markup else ()
-        longer = sum(min(map(len, phrase.alternatives)) for phrase in phrases)
         return Sentence(
             ids=tuple(ids),
-            limit=max_length or max(len(ids), len(prefix)) + longer + EXTRA_LENGTH,
+            limit=max_length or max(len(ids), len(prefix)) + room(phrases) + EXTRA_LENGTH,
             prefix=prefix,
             part=number,
             phrases=phrases,
         )
 
-    def _shorter(self, core: "Core") -> "list[tuple[Core, list[int], str]]":
+    def _shorter(self, core: Core) -> list[tuple[Core, list[int], str]]:
         """A sentence that is too long, in parts, each with its ids and the white space that follows it."""
         encode = self.tokenizers.source.encode
         parts = split_long(
@@ -344,8 +370,7 @@ class Drafter:
             for piece, log_prob in zip(pieces, one.token_log_probs, strict=False):
                 yield PieceScore(piece=piece, log_prob=log_prob)
 
-    def _cautions(self, wish: Wish, sentence: Sentence, best: Hypothesis) -> Iterator[Caution]:
-        text = self._spelled(best, wish)
+    def _cautions(self, wish: Wish, text: str, sentence: Sentence, best: Hypothesis) -> Iterator[Caution]:
         lost = wish.lost(text) if wish.markup or wish.kept or wish.terms else []
         if lost:
             yield Caution("lost", f"not in the translation: {', '.join(map(repr, lost))}")
@@ -359,14 +384,25 @@ class Drafter:
             if caution is not None:
                 yield caution
 
-    def _terms(self, wish: Wish, best: Hypothesis) -> Iterator[UsedTerm]:
-        lost = wish.lost_terms(self._spelled(best, wish))
+    def _terms(self, wish: Wish, text: str) -> Iterator[UsedTerm]:
+        lost = wish.lost_terms(text)
         for term in wish.terms:
             if term in lost:
                 lost.remove(term)
                 yield UsedTerm(source=term.source, target=term.target, used=False)
             else:
                 yield UsedTerm(source=term.source, target=term.target, used=True)
+
+
+def divided(drafts: Sequence[Draft], hypotheses: Sequence[list[Hypothesis]]) -> list[list[list[Hypothesis]]]:
+    """What was found for all sentences of several drafts, one after the other, by draft."""
+    rest = iter(hypotheses)
+    return [[next(rest) for _ in draft.sentences] for draft in drafts]
+
+
+def room(phrases: Sequence[Phrase]) -> int:
+    """How many pieces a translation needs at least to hold them."""
+    return sum(min(map(len, phrase.alternatives)) for phrase in phrases)
 
 
 def one_line(text: str) -> str:

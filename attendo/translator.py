@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attendo.bundle import Bundle, open_bundle
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.drafting import Drafter, Sentence, Translation
+from attendo.drafting import Drafter, Sentence, Translation, divided
 from attendo.engines.choice import open_engine
 from attendo.engines.engine import Engine, EngineName, Precision, UnableError
 from attendo.errors import BundleError, ConfigError, DataError
@@ -175,7 +175,7 @@ class Translator:
             options = SearchOptions(beam=5 if beam is None else beam, n_best=1 if n_best is None else n_best)
         elif beam is not None or n_best is not None:
             raise ConfigError("beam and n_best are part of options: say them once, in SearchOptions(beam=…, n_best=…).")
-        if not check and (keep or glossary):
+        if not check and (any(keep or ()) or glossary):
             raise ConfigError("keep and glossary need check: without it nothing is looked for in a translation.")
         drafts = self.drafter.drafts(
             texts, max_length=max_length, prefixes=prefixes, split=split, check=check, keep=keep, glossary=glossary
@@ -191,17 +191,9 @@ class Translator:
                 reporter=reporter,
             )
 
-        hypotheses = iter(search([sentence for draft in drafts for sentence in draft.sentences]))
-        found = [[next(hypotheses) for _ in draft.sentences] for draft in drafts]
-        again = [
-            (draft, kept, number, sentence)
-            for draft, kept in zip(drafts, found, strict=True)
-            for number, sentence in self.drafter.lost(draft, kept).items()
-        ]
-        if again:
-            for (draft, kept, number, _), new in zip(again, search([one for *_, one in again]), strict=True):
-                if self.drafter.better(draft, number, new, kept[number]):
-                    kept[number] = new
+        found = divided(drafts, search([sentence for draft in drafts for sentence in draft.sentences]))
+        if again := self.drafter.again(drafts, found):
+            self.drafter.mend(again, search([one.sentence for one in again]))
         scored_by = options if scores else None
         return [self.drafter.finish(draft, kept, scored_by) for draft, kept in zip(drafts, found, strict=True)]
 

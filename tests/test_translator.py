@@ -513,3 +513,9 @@ def test_what_makes_no_ensemble(trained, tmp_path):
         load([trained.path, tmp_path / "link"])
     with pytest.raises(ConfigError, match="nothing to load"):
         load([])
+
+
+def test_one_text_without_checking(tiny):
+    assert tiny.translate("one {name}.", check=False) == tiny.translate_many(["one {name}."], check=False)[0]
+    with pytest.raises(ConfigError, match="keep and glossary need check"):
+        tiny.translate("one {name}.", check=False, keep=["{name}"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.drafting import Draft, Sentence, Translation, one_line
+from attendo.drafting import Draft, Sentence, Translation, divided, one_line, room
 from attendo.machine import cores
 from attendo.serving.limits import Limits, Refusal
 from attendo.serving.metrics import Metrics
@@ -45,7 +45,7 @@ class Search:
         length = len(sentence.ids) + 1
         if not self.heavy:
             return length * self.options.beam
-        held = _held(sentence)
+        held = room(sentence.phrases)
         return (length + len(sentence.prefix) + held) * (2 * self.options.beam + held)
 
     def run(self, sentences: Sequence[Sentence]) -> list[list[Hypothesis]]:
@@ -244,24 +244,16 @@ class Service:
         sentences = [sentence for draft in drafts for sentence in draft.sentences]
         most = self.limits.held
         hypotheses, waited = await search(
-            [one if _held(one) <= most else replace(one, phrases=()) for one in sentences]
+            [one if room(one.phrases) <= most else replace(one, phrases=()) for one in sentences]
         )
-        rest = iter(hypotheses)
-        found = [[next(rest) for _ in draft.sentences] for draft in drafts]
+        found = divided(drafts, hypotheses)
         again = await self.aside(
-            lambda: [
-                (draft, kept, number, sentence)
-                for draft, kept in zip(drafts, found, strict=True)
-                for number, sentence in drafter.lost(draft, kept).items()
-                if _held(sentence) <= most
-            ],
+            lambda: [one for one in drafter.again(drafts, found) if room(one.sentence.phrases) <= most],
             characters=sum(len(draft.source) for draft in drafts),
         )
         if again:
-            second, _ = await search([sentence for *_, sentence in again])
-            for (draft, kept, number, _), new in zip(again, second, strict=True):
-                if drafter.better(draft, number, new, kept[number]):
-                    kept[number] = new
+            second, _ = await search([one.sentence for one in again])
+            drafter.mend(again, second)
         return found, waited
 
     async def _search(
@@ -322,11 +314,6 @@ def _only(draft: Draft, number: int) -> Draft:
     """One sentence of a draft, without what is around it."""
     wishes = None if draft.wishes is None else (draft.wishes[number],)
     return replace(draft, lead="", sentences=(draft.sentences[number],), gaps=("",), wishes=wishes)
-
-
-def _held(sentence: Sentence) -> int:
-    """How many pieces the translation must hold at least."""
-    return sum(min(map(len, phrase.alternatives)) for phrase in sentence.phrases)
 
 
 def _is_held(draft: Draft) -> bool:
