@@ -34,7 +34,7 @@ SEARCHES = {"greedy": 1, "beam 5": 5}
 LIMITS = {"greedy": 2.5, "beam 5": 2.0}  # times the throughput of one client, at least
 OVERLOAD = 3
 REFUSED_MS = 100
-WARM_UP = 2.0  # seconds
+WARM_UP = 10.0  # seconds
 
 
 @dataclass

@@ -76,7 +76,7 @@ def command(
     from attendo.serving import log
     from attendo.serving.app import build
     from attendo.serving.keys import read_keys
-    from attendo.serving.models import Models, named_bundles
+    from attendo.serving.models import Models, named_bundles, warm_up
     from attendo.serving.server import bound, serve
     from attendo.serving.service import Service
     from attendo.serving.threads import stand_back
@@ -90,5 +90,7 @@ def command(
         with ThreadPoolExecutor(1, initializer=stand_back) as loading:  # an engine's own threads begin there
             found = loading.submit(lambda: {name: load(path, **how) for name, path in named.items()})
             models = Models(found.result())
+            for translator in models.translators.values():
+                loading.submit(warm_up, translator).result()
         service = Service(models, limits, **given(batch_tokens=batch_tokens))
         serve(build(service, keys=keys, cors=cors, log_text=log_text), service, at)

@@ -1,5 +1,6 @@
 """The translators of a server, by name and by language."""
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,6 +29,13 @@ def named_bundles(given: Iterable[str]) -> dict[str, str]:
             )
         named[name] = path
     return named
+
+
+def warm_up(translator: Translator) -> None:
+    """Translates once by each engine there is, so that no request waits until one is loaded."""
+    translator.translate("a")
+    with contextlib.suppress(ConfigError):  # in int8 there is the fast one only
+        translator.translate("a", prefix="a")
 
 
 class Models:

@@ -1,5 +1,6 @@
 """An application on a port, until a signal comes."""
 
+import gc
 import socket
 import sys
 from types import FrameType
@@ -62,6 +63,8 @@ def bound(host: str, port: int) -> socket.socket:
 def serve(app: FastAPI, service: Service, at: socket.socket) -> None:
     """Answers until a signal comes and what is under way then is done."""
     sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()  # what is loaded stays; to look through it again and again would hold up all for a tenth of a second
     server(app, service).run(sockets=[at])
     log.event("stopped")
 

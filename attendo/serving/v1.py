@@ -44,7 +44,7 @@ EVENT = {
 def router(desk: Desk) -> APIRouter:
     service = desk.service
 
-    def admit(request: Request) -> None:
+    async def admit(request: Request) -> None:  # a plain function would be given a thread for each request
         desk.admit(request)
 
     router = APIRouter(prefix="/v1", tags=["attendo"], dependencies=[Depends(admit)], responses=PROBLEMS)
