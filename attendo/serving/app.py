@@ -81,8 +81,11 @@ def _operations(service: Service) -> APIRouter:
     return router
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.method == "POST" and not media.endswith(("/json", "+json")):  # its body was not even read as JSON
+        return wire.refused(415, wire.problem("send JSON, with the header Content-Type: application/json."))
     return wire.refused(422, wire.problem(wire.complaint(error.errors())))
 
 

@@ -147,12 +147,18 @@ class Queue:
                     lane.cancel()
                 await asyncio.gather(*lanes, return_exceptions=True)
 
-    async def submit(self, kind: Kind[Item, Result], items: Sequence[Item]) -> Done[Result]:
-        """The results of a request's items. If the caller is cancelled, what still waits is dropped."""
+    async def submit(self, kind: Kind[Item, Result], items: Sequence[Item], *, ahead: bool = False) -> Done[Result]:
+        """The results of a request's items. If the caller is cancelled, what still waits is dropped.
+
+        ahead: before all that wait, for the rest of a request that has waited once.
+        """
         if not items:
             return Done([], 0.0)
         ticket = _Ticket(kind, items, asyncio.get_running_loop().time())
-        self._line.append(ticket)
+        if ahead:
+            self._line.appendleft(ticket)
+        else:
+            self._line.append(ticket)
         self._something.set()
         try:
             await ticket.done

@@ -252,19 +252,26 @@ class Service:
             characters=sum(len(draft.source) for draft in drafts),
         )
         if again:
-            second, _ = await search([one.sentence for one in again])
+            second, _ = await search([one.sentence for one in again], ahead=True)
             drafter.mend(again, second)
         return found, waited
 
     async def _search(
-        self, translator: Translator, options: SearchOptions, scores: bool, sentences: Sequence[Sentence]
+        self,
+        translator: Translator,
+        options: SearchOptions,
+        scores: bool,
+        sentences: Sequence[Sentence],
+        *,
+        ahead: bool = False,
     ) -> tuple[list[list[Hypothesis]], float]:
         """What is found for each sentence; those that are bound wait for batches of their own."""
         found: dict[int, list[Hypothesis]] = {}
         waited = 0.0
         for heavy in (False, True):
             places = [i for i, one in enumerate(sentences) if bool(one.phrases or one.prefix) is heavy]
-            done = await self.queue.submit(Search(translator, options, scores, heavy), [sentences[i] for i in places])
+            kind = Search(translator, options, scores, heavy)
+            done = await self.queue.submit(kind, [sentences[i] for i in places], ahead=ahead)
             found.update(zip(places, done.results, strict=True))
             waited += done.waited
         return [found[i] for i in range(len(sentences))], waited

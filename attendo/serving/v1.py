@@ -24,6 +24,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         401: "No API key, or a wrong one.",
         408: "The body did not come in time.",
         413: "The body is too large.",
+        415: "Not sent as application/json.",
         422: "Something in the question cannot be; `error` says what.",
         429: "The API key's requests are used up for now; Retry-After says for how long.",
         503: "Too busy, or stopping; Retry-After says when to ask again.",

@@ -195,3 +195,23 @@ def test_the_estimate_grows_with_what_is_ahead():
         await asyncio.gather(*asked)
 
     within(work)
+
+
+def test_what_waited_once_goes_ahead():
+    first, late, ahead = Doubling("a"), opened("b"), opened("c")
+    done: list[str] = []
+
+    async def work(queue: Queue) -> None:
+        async def ask(kind: Doubling, **how: bool) -> None:
+            await queue.submit(kind, [1], **how)
+            done.append(kind.name)
+
+        asked = [asyncio.create_task(ask(first))]
+        await asyncio.sleep(0.05)  # it is being done
+        asked += [asyncio.create_task(ask(late)), asyncio.create_task(ask(ahead, ahead=True))]
+        await asyncio.sleep(0.05)
+        first.gate.set()
+        await asyncio.gather(*asked)
+
+    within(work)
+    assert done == ["a", "c", "b"]

@@ -53,6 +53,17 @@ def test_one_text(server, tiny):
     assert 0 <= answer["timing"]["waited_ms"] <= answer["timing"]["total_ms"]
 
 
+@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "jsonx/y"])
+def test_what_is_not_sent_as_json_is_told_so(server, media):
+    body = b'{"text": "five green."}'
+    for headers in ({"Content-Type": media}, {}):
+        reply = server.ask("POST", "/v1/translate", body, headers)
+        assert reply.status == 415
+        assert "Content-Type: application/json" in reply.json()["error"]
+    of_another_name = {"Content-Type": "application/x+json; charset=utf-8"}
+    assert server.ask("POST", "/v1/translate", body, of_another_name).status == 200
+
+
 @pytest.mark.parametrize(
     ("question", "how"),
     [
