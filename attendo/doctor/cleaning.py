@@ -77,7 +77,7 @@ def clean(
             if not len(numbers) or not (dropped.any() or len(changed)):
                 break
             files = CorpusFiles(source=str(fresh / names[0]), target=str(fresh / names[1]))
-            reporter.say(f"{np.count_nonzero(dropped):,} pairs dropped, {len(changed):,} repaired; looking again.")
+            reporter.say(f"Dropped {np.count_nonzero(dropped):,}, repaired {len(changed):,}; looking again.")
             examination = examine(
                 files, valid=valid, test=test, quick=examination.quick, pieces=False, reporter=reporter
             )

@@ -12,6 +12,7 @@ from attendo.text.tokenizer import count_words, train_tokenizer
 
 VOCABULARIES = (2_000, 4_000, 8_000, 16_000, 32_000)
 MOST_COUNTED = 2_000  # pairs in which pieces are counted
+POINTS = 8  # of growth, each time words are counted
 LONGEST_SHOWN = 60  # words of a line in the histogram; longer ones count together
 
 
@@ -39,12 +40,15 @@ class Vocabulary:
         """Counts what is waiting to be counted."""
         if not self._n_waiting:
             return
-        new, times = np.unique(np.concatenate(self._waiting), return_counts=True)
+        waiting = np.concatenate(self._waiting)
+        new, first, times = np.unique(waiting, return_index=True, return_counts=True)
+        unknown = np.sort(first[~np.isin(new, self.hashes, assume_unique=True)])
+        for read in np.unique(np.linspace(0, len(waiting), POINTS + 1, dtype=np.int64)[1:]).tolist():
+            self.growth.append((self.words + read, len(self.hashes) + int(np.searchsorted(unknown, read))))
         both, places = np.unique(np.concatenate([self.hashes, new]), return_inverse=True)
         weights = np.concatenate([self.counts, times])
         self.hashes, self.counts = both, np.bincount(places, weights=weights).astype(np.int64)
         self.words += self._n_waiting
-        self.growth.append((self.words, len(both)))
         self._waiting, self._n_waiting = [], 0
 
     def once(self) -> float:
