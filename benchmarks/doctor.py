@@ -296,7 +296,7 @@ def measure_parting(data: Path, half: str, times: int = 20) -> None:
         print(f"| {change:+d} | {times} | {exact:.0%} | {near:.0%} | {np.median(distances):.0f} |")
 
 
-def measure_gain(data: Path, out: Path, minutes: float) -> None:
+def measure_gain(data: Path, out: Path, effort: str) -> None:
     """Trains on Multi30K with a third of its pairs damaged, and on what cleaning leaves of that, for the same time."""
     corpus = load(data, "both")
     out.mkdir(parents=True)
@@ -310,7 +310,7 @@ def measure_gain(data: Path, out: Path, minutes: float) -> None:
     for name in ("dirty/train", "clean/clean"):
         run = str(out / f"run-{name.partition('/')[0]}")
         files = [str(out / f"{name}.{language}") for language in ("en", "de")]
-        subprocess.run([*attendo, "train", *files, "--out", run, "--minutes", str(minutes)], check=True)
+        subprocess.run([*attendo, "train", *files, "--out", run, "--effort", effort], check=True)
         scored = subprocess.run(
             [*attendo, "evaluate", run, *test, "--json"], check=True, capture_output=True, text=True
         )
@@ -367,7 +367,7 @@ def main() -> None:
     parser.add_argument("--half", choices=["even", "odd"], default="odd", help="of `damage` and `parting`")
     parser.add_argument("--target", choices=["de", "fr"], default="fr", help="language of `damage`")
     parser.add_argument("--out", type=Path, default=Path("runs/doctor"), help="of `pays`; must not exist")
-    parser.add_argument("--minutes", type=float, default=15.0, help="of each training of `pays`")
+    parser.add_argument("--effort", default="quick", help="of each training of `pays`")
     parser.add_argument("--pairs", type=int, default=1_000_000, help="of `speed`")
     parser.add_argument("--kinds", nargs="+", choices=["quick", "full"], default=["quick", "full"], help="of `speed`")
     arguments = parser.parse_args()
@@ -382,7 +382,7 @@ def main() -> None:
     elif arguments.what == "parting":
         measure_parting(data, arguments.half)
     else:
-        measure_gain(data, arguments.out, arguments.minutes)
+        measure_gain(data, arguments.out, arguments.effort)
     print(f"\n{time.monotonic() - began:.0f} seconds.")
 
 
