@@ -97,7 +97,9 @@ def _cost(
     with reporting(quiet) as reporter:
         measured = measure(config.d_model, config.n_heads, reporter)
     if out is not None:
-        write_file(Path(out), cost_page(path or preset or "base", config, facts, measured))
+        write_file(
+            Path(out), cost_page(Path(path).resolve().name if path else preset or "base", config, facts, measured)
+        )
     growth = [dataclasses.asdict(one) for one in measured]
     output(json.dumps({**facts, "growth": growth}) if as_json else "\n".join(in_words(config, facts, measured)))
 

@@ -38,6 +38,14 @@ class View:
         """`cross.3.2`, `cross.3` or `cross`."""
         return ".".join(["cross", *(str(part) for part in (self.layer, self.head) if part is not None)])
 
+    @property
+    def in_words(self) -> str:
+        if self.layer is None:
+            what = "the mean of all heads"
+        else:
+            what = f"the mean of layer {self.layer}" if self.head is None else f"head {self.name}"
+        return f"{what}, where a piece is {'read' if self.read else 'written'}"
+
     def weights(self, maps: AttentionMaps) -> Tensor:
         """[B, T, S]; the last row, which nothing reads, is always that of writing."""
         layers = maps.cross if self.layer is None else maps.cross[self.layer - 1 : self.layer]

@@ -16,6 +16,13 @@ from attendo.models.transformer import build, parameter_table
 # What happens between positions has no parameters, and alone grows with the square of the length.
 BETWEEN = "scores and sums"
 
+_OF_A_STACK = (
+    "embedding",
+    *("attention", f"attention: {BETWEEN}", "cross_attention", f"cross_attention: {BETWEEN}"),
+    *("feed_forward", "norm"),
+)
+PARTS = (*(f"{stack}.{part}" for stack in ("encoder", "decoder") for part in _OF_A_STACK), "output")
+
 
 def cost_facts(config: TransformerConfig, source_length: int, target_length: int) -> dict[str, Any]:
     """The parts with their parameters and multiply-adds, in the order of computing, and the total."""
@@ -25,7 +32,8 @@ def cost_facts(config: TransformerConfig, source_length: int, target_length: int
     products = multiply_adds(config, source_length, target_length)
     rows = [
         {"part": part, "parameters": parameters.get(part, 0), "multiply_adds": products.get(part, 0)}
-        for part in dict.fromkeys([*products, *parameters])
+        for part in PARTS
+        if part in parameters or part in products
     ]
     rows.append({"part": "total", "parameters": total, "multiply_adds": sum(products.values())})
     return {"source_length": source_length, "target_length": target_length, "parts": rows}

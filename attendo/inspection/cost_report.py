@@ -1,6 +1,6 @@
 """The cost of a model, and of layers as a text grows, in words and as a page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -13,20 +13,23 @@ MEGABYTE = 2**20
 
 STYLE = """
 .cost th, .cost td { padding: .4rem 1.1rem; border-top: 1px solid var(--edge); }
-.cost thead th { border-top: 0; font-size: .85rem; font-weight: 500; color: var(--muted); }
+.cost thead th { border-top: 0; white-space: nowrap; font-size: .85rem; font-weight: 500; color: var(--muted); }
 .cost td + td, .cost th + th { text-align: end; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .scroll { overflow-x: auto; }
 """
 
 NOTE = (
-    "One layer of each kind, forth and back over one sequence: torch's MultiheadAttention with its weights held "
-    "(fused: without), LSTM, and Conv1d of 3 neighbours."
+    "One layer of each kind, forth and back over one sequence: torch's MultiheadAttention, which holds its weights, "
+    "and by the fused kernel, which does not; LSTM; Conv1d of 3 neighbours."
 )
+TIME, MEMORY = "milliseconds", "megabytes held at most"
 
 
 def in_words(config: TransformerConfig, facts: Mapping[str, Any], measured: Sequence[Measurement]) -> list[str]:
-    lines = [*_aligned(_cost_rows(facts)), "", _title(config), NOTE, ""]
-    return [*lines, *_aligned(_growth_rows(measured))]
+    lines = [*_aligned(_cost_rows(facts)), "", _title(config), NOTE]
+    for unit in (TIME, MEMORY):
+        lines += ["", unit, *_aligned(_growth_rows(measured, unit))]
+    return lines
 
 
 def cost_page(name: str, config: TransformerConfig, facts: Mapping[str, Any], measured: Sequence[Measurement]) -> str:
@@ -37,10 +40,8 @@ def cost_page(name: str, config: TransformerConfig, facts: Mapping[str, Any], me
         f'<h2>By part</h2><div class="card scroll">{_table(_cost_rows(facts))}</div>',
         f'<h2>As the text grows</h2><p class="lead">{escape(_title(config))} {escape(NOTE)}</p>',
         '<div class="charts" style="margin-top:1rem">',
-        _chart("Time", "milliseconds", measured, lambda one: one.milliseconds),
-        _chart("Memory", "MB held at most", measured, lambda one: one.bytes / MEGABYTE),
+        *(_chart(measured, unit) for unit in (TIME, MEMORY)),
         "</div>",
-        f'<div class="card scroll" style="margin-top:1rem">{_table(_growth_rows(measured))}</div>',
     ]
     return page(f"The cost of {name}", body, STYLE)
 
@@ -65,30 +66,32 @@ def _cost_rows(facts: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-def _growth_rows(measured: Sequence[Measurement]) -> list[list[str]]:
-    """Lengths down, layers across: milliseconds, and megabytes."""
+def _value(one: Measurement, unit: str) -> float:
+    return one.milliseconds if unit == TIME else one.bytes / MEGABYTE
+
+
+def _growth_rows(measured: Sequence[Measurement], unit: str) -> list[list[str]]:
+    """Lengths down, layers across."""
     found = {(one.layer, one.length): one for one in measured}
     layers = list(dict.fromkeys(one.layer for one in measured))
-    rows = [["length", *(f"{layer}, {unit}" for unit in ("ms", "MB") for layer in layers)]]
+    rows = [["length", *layers]]
     for length in dict.fromkeys(one.length for one in measured):
-        times = [f"{found[layer, length].milliseconds:.2f}" for layer in layers]
-        sizes = [f"{found[layer, length].bytes / MEGABYTE:.1f}" for layer in layers]
-        rows.append([f"{length:,}", *times, *sizes])
+        rows.append([f"{length:,}", *(f"{_value(found[layer, length], unit):.2f}" for layer in layers)])
     return rows
 
 
-def _chart(title: str, unit: str, measured: Sequence[Measurement], value: Callable[[Measurement], float]) -> str:
+def _chart(measured: Sequence[Measurement], unit: str) -> str:
     layers = list(dict.fromkeys(one.layer for one in measured))
-    inks = {"self-attention": 0, "fused": 0, "recurrent": 1, "convolutional": 2}
+    inks = {"attention": 0, "fused": 0, "LSTM": 1, "conv": 2}
     chart = line_chart(
-        title=title,
+        title=unit,
         x_label="length",
         y_label=unit,
         x_range=(0.0, float(max(one.length for one in measured))),
         series=[
             Series(
                 name=layer,
-                points=[(float(one.length), value(one)) for one in measured if one.layer == layer],
+                points=[(float(one.length), _value(one, unit)) for one in measured if one.layer == layer],
                 ink=inks[layer],
                 dashed=layer == "fused",
             )
@@ -96,7 +99,8 @@ def _chart(title: str, unit: str, measured: Sequence[Measurement], value: Callab
         ],
         from_zero=True,
     )
-    return f'<figure class="card"><figcaption>{title}</figcaption>{chart}</figure>'
+    caption, table = f"<figcaption>{unit.capitalize()}</figcaption>", _table(_growth_rows(measured, unit))
+    return f'<figure class="card">{caption}{chart}<div class="scroll">{table}</div></figure>'
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -105,7 +109,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     lines = []
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells]))
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
     return lines
 
 

@@ -2,10 +2,10 @@
 
 One layer of each kind, of the same width, is run forth and back over one sequence, as in training:
 
-    self-attention   O(n² d)     torch.nn.MultiheadAttention, the weights held
-    fused            O(n² d)     the same by torch's fused kernel, which never holds them
-    recurrent        O(n d²)     torch.nn.LSTM, n steps one after the other
-    convolutional    O(k n d²)   torch.nn.Conv1d of k = 3 neighbours
+    attention   O(n² d)     torch.nn.MultiheadAttention, which holds the weights
+    fused       O(n² d)     the same by torch's fused kernel, which does not
+    LSTM        O(n d²)     torch.nn.LSTM, n steps one after the other
+    conv        O(k n d²)   torch.nn.Conv1d of k = 3 neighbours
 
 Memory is what all tensors made on the way hold at the same time, at its most; what a kernel needs inside for itself is
 not seen.
@@ -50,10 +50,10 @@ def layers(d_model: int, n_heads: int) -> dict[str, Layer]:
     recurrent = nn.LSTM(d_model, d_model, batch_first=True)
     convolution = nn.Conv1d(d_model, d_model, KERNEL, padding=KERNEL // 2)
     return {
-        "self-attention": lambda x: attention(x, x, x, need_weights=True)[0],
+        "attention": lambda x: attention(x, x, x, need_weights=True)[0],
         "fused": lambda x: attention(x, x, x, need_weights=False)[0],
-        "recurrent": lambda x: recurrent(x)[0],
-        "convolutional": lambda x: convolution(x.transpose(1, 2)),
+        "LSTM": lambda x: recurrent(x)[0],
+        "conv": lambda x: convolution(x.transpose(1, 2)),
     }
 
 

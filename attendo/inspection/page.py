@@ -10,9 +10,10 @@ from html import escape
 from attendo.evaluation.report import page
 from attendo.inspection.heads import KINDS, Kind
 from attendo.inspection.inspector import Inspection
-from attendo.inspection.telling import tree_lines
+from attendo.inspection.telling import runner_up_lines, tree_lines
 
 STYLE = """
+.lead + .card { margin-top: .8rem; }
 .words { padding: 1rem 1.2rem; font-size: 1.2rem; line-height: 2; }
 .words p { margin: 0; }
 .words span { padding: .15em .3em; border-radius: 5px; cursor: default;
@@ -30,11 +31,13 @@ STYLE = """
 .tokens thead th { border-top: 0; font-size: .85rem; font-weight: 500; color: var(--muted); }
 .tokens .bar { width: 7rem; margin-top: .2rem; }
 .tokens .doubtful { color: var(--ink-1); font-weight: 600; }
+.tokens td > span:not(.bar) { margin-inline-end: 1.2em; }
 .tokens small { color: var(--muted); font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; }
 pre { margin: 0; padding: 1rem 1.2rem; overflow-x: auto; font: 14px/1.5 ui-monospace, monospace; }
 .maps { display: grid; gap: .6rem; padding: 1rem; align-items: start; overflow-x: auto;
-  grid-template-columns: auto repeat(var(--heads), minmax(4.5rem, 11rem)); }
+  justify-content: start;
+  grid-template-columns: max-content repeat(var(--heads), minmax(4.5rem, 13rem)); }
 .maps span { color: var(--muted); font-size: .85rem; }
 .maps button { padding: 0; border: 1px solid var(--edge); border-radius: 4px; background: none; cursor: zoom-in; }
 .maps canvas { display: block; width: 100%; image-rendering: pixelated; }
@@ -156,21 +159,19 @@ _KINDS: dict[Kind, str] = {
 def inspection_page(seen: Inspection, *, name: str) -> str:
     """The page. `name` is the bundle's."""
     without = f" Without {', '.join(map(str, seen.without))}." if seen.without else ""
-    when = "reads" if seen.view.read else "writes"
     data = json.dumps(seen.to_json(), ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     body = [
         f"<h1>{escape(seen.target.text)}</h1>",
-        f'<p class="lead">What {escape(name)} saw in “{escape(seen.source.text)}”. Score {seen.score:.3f}, '
+        f'<p class="lead">{escape(name)} on “{escape(seen.source.text)}”: score {seen.score:.3f}, '
         f"log p {seen.log_prob:.3f}.{escape(without)}</p>",
-        f"<h2>What belongs together</h2><p class='lead'>Point at a word. From {seen.view.name}, at the position that "
-        f"{when} a piece.</p>",
+        f'<h2>What belongs together</h2><p class="lead">Point at a word. By {seen.view.in_words}.</p>',
         f'<div class="card words">{_words("source", seen)}{_words("target", seen)}</div>',
         '<div class="card large" id="alignment" style="margin-top:1rem"></div>',
         f'<h2>How sure each piece is</h2><div class="card scroll">{_tokens(seen)}</div>',
     ]
     if seen.tree is not None:
-        tree = escape("\n".join(tree_lines(seen, seen.tree)))
-        body.append(f'<h2>The search</h2><div class="card"><pre>{tree}</pre></div>')
+        tree, lost = (escape("\n".join(lines(seen, seen.tree))) for lines in (tree_lines, runner_up_lines))
+        body.append(f'<h2>The search</h2><p class="lead">{lost}</p><div class="card"><pre>{tree}</pre></div>')
     body.append(
         '<h2>Every head</h2><p class="lead">A row is who looks, a column what is looked at; the shade grows with the '
         "square root of the weight. Click to enlarge.</p>"
@@ -202,11 +203,12 @@ def _tokens(seen: Inspection) -> str:
         sure = math.exp(token.chosen.log_prob)
         likeliest = token.alternatives[0].piece == token.chosen.piece
         others = " ".join(
-            f"{escape(one.piece)} <small>{math.exp(one.log_prob):.2f}</small>" for one in token.alternatives
+            f"<span>{escape(one.piece)} <small>{math.exp(one.log_prob):.3f}</small></span>"
+            for one in token.alternatives
         )
         rows.append(
             f"<tr><td{'' if likeliest else ' class=doubtful'}>{escape(token.chosen.piece)}</td>"
-            f'<td>{sure:.2f}<span class="bar"><i style="width:{100 * sure:.0f}%"></i></span></td><td>{others}</td></tr>'
+            f'<td>{sure:.3f}<span class="bar"><i style="width:{100 * sure:.0f}%"></i></span></td><td>{others}</td></tr>'
         )
     head = "<thead><tr><th>piece</th><th>probability</th><th>the likeliest there</th></tr></thead>"
     return f'<table class="tokens">{head}<tbody>{"".join(rows)}</tbody></table>'

@@ -24,8 +24,10 @@ CELL, SMALL_CELL = 26, 7
 FONT_SIZE = 15
 GAP = 14
 
-# Pillow's own font knows Latin; for other scripts one of these is used where the machine has it.
-FONTS = ("NotoSansCJK-Regular.ttc", "NotoSans-Regular.ttf", "DejaVuSans.ttf", "Arial Unicode.ttf", "msyh.ttc")
+# Pillow's own font knows ASCII alone; for other letters one of these is used where the machine has it.
+FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "arial.ttf")
+EASTERN_FONTS = ("NotoSansCJK-Regular.ttc", "wqy-zenhei.ttc", "Arial Unicode.ttf", "msyh.ttc", "PingFang.ttc")
+EASTERN = 0x2E80  # the first code point that only those have
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
@@ -107,12 +109,13 @@ def side_by_side(layers: Sequence[Tensor], kind: Kind) -> Image.Image:
 
 def font(text: str) -> Font:
     """One that can write the text, as far as there is one."""
-    return _font(max(map(ord, text), default=0) > 0x2FF)
+    last = max(map(ord, text), default=0)
+    return _font((*EASTERN_FONTS, *FONTS) if last >= EASTERN else FONTS if last > 127 else ())
 
 
 @cache
-def _font(beyond_latin: bool) -> Font:
-    for name in FONTS if beyond_latin else ():
+def _font(names: tuple[str, ...]) -> Font:
+    for name in names:
         try:
             return ImageFont.truetype(name, FONT_SIZE)
         except OSError:

@@ -23,14 +23,13 @@ def in_words(seen: Inspection, width: int) -> list[str]:
         lines.append(f"without {', '.join(map(str, seen.without))}")
     lines += ["", *alignment_lines(seen, width), "", *token_lines(seen)]
     if seen.tree is not None:
-        lines += ["", *tree_lines(seen, seen.tree)]
+        lines += ["", *tree_lines(seen, seen.tree), "", *runner_up_lines(seen, seen.tree)]
     return lines
 
 
 def alignment_lines(seen: Inspection, width: int) -> list[str]:
     """Each target word with the source words it belongs to; where there is room, how much each looks at each."""
-    when = "when it is read" if seen.view.read else "when it is written"
-    lines = [f"Where each word looks ({seen.view.name}, {when})"]
+    lines = [f"Where each word looks: {seen.view.in_words}"]
     weights, links = seen.word_weights(), seen.links()
     longest = max((cell_len(word.text) for word in seen.target.words), default=0)
     for j, word in enumerate(seen.target.words):
@@ -77,7 +76,7 @@ def token_lines(seen: Inspection) -> list[str]:
 
 
 def tree_lines(seen: Inspection, tree: BeamTree) -> list[str]:
-    """The prefixes that were in the beam, as far as they got, and where the runner-up lost."""
+    """The prefixes that were in the beam, as far as they got."""
     shown = _shown(tree)
     children: dict[int, list[Node]] = {}
     for node in tree.nodes[1:]:
@@ -89,9 +88,7 @@ def tree_lines(seen: Inspection, tree: BeamTree) -> list[str]:
         "★ ● it ended   × it fell out of the beam   … it was alive when the search ended",
         "  <s>",
     ]
-    lines += [f"  {line}" for line in _branches(seen, tree, tree.nodes[0], children)]
-    lines += ["", *runner_up_lines(seen, tree)]
-    return lines
+    return lines + [f"  {line}" for line in _branches(seen, tree, tree.nodes[0], children)]
 
 
 def _shown(tree: BeamTree) -> set[int]:
@@ -133,6 +130,7 @@ def _fate(tree: BeamTree, node: Node, children: dict[int, list[Node]]) -> str:
 
 
 def runner_up_lines(seen: Inspection, tree: BeamTree) -> list[str]:
+    """Where the second best lost."""
     found = tree.runner_up()
     if found is None:
         return ["There was no second path."]

@@ -66,14 +66,24 @@ def test_multiply_adds_are_half_of_torchs_count(parts):
     assert 2 * sum(each for part, each in found.items() if part.startswith("encoder.")) == counted("encoder")
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [{}, {"share_encoder_decoder": True, "n_encoder_layers": 3}, {"positions": "sinusoidal-concatenated"}],
+    ids=str,
+)
+def test_the_parts_add_up(parts):
+    config = TransformerConfig(**{**SIZES, **parts})
+    *rows, total = cost_facts(config, S, T)["parts"]
+    assert total["parameters"] == sum(parameter.numel() for parameter in build(config).parameters())
+    for key in ("parameters", "multiply_adds"):
+        assert total[key] == sum(row[key] for row in rows)
+    assert total["multiply_adds"] == sum(multiply_adds(config, S, T).values())
+
+
 def test_parameters_stand_beside_their_products():
     config = TransformerConfig(**SIZES)
     facts = cost_facts(config, S, T)
-    *rows, total = facts["parts"]
-    assert total["parameters"] == sum(parameter.numel() for parameter in build(config).parameters())
-    assert total["parameters"] == sum(row["parameters"] for row in rows)
-    assert total["multiply_adds"] == sum(row["multiply_adds"] for row in rows)
-    by_part = {row["part"]: row for row in rows}
+    by_part = {row["part"]: row for row in facts["parts"]}
     assert by_part["encoder.attention: scores and sums"]["multiply_adds"] == 2 * 2 * S * S * 30
     assert by_part["encoder.attention: scores and sums"]["parameters"] == 0
     assert by_part["encoder.embedding"] == {"part": "encoder.embedding", "parameters": 53 * 30, "multiply_adds": 0}
@@ -116,8 +126,8 @@ def test_attention_that_holds_its_weights_needs_the_square_of_the_length():
         for length in (101, 211, 431)
     }
     growth = {name: (held[name, 431] - held[name, 211]) / (held[name, 211] - held[name, 101]) for name in made}
-    assert growth["self-attention"] == pytest.approx((431**2 - 211**2) / (211**2 - 101**2), rel=0.15)
-    for name in ("recurrent", "convolutional"):
+    assert growth["attention"] == pytest.approx((431**2 - 211**2) / (211**2 - 101**2), rel=0.15)
+    for name in ("LSTM", "conv"):
         assert growth[name] == pytest.approx((431 - 211) / (211 - 101), rel=0.05)
 
 
@@ -132,7 +142,7 @@ def test_every_layer_is_measured_at_every_length():
 MEASURED = [
     Measurement(name, length, float(length), 2**20 * length)
     for length in (3, 5)
-    for name in ("self-attention", "fused", "recurrent", "convolutional")
+    for name in ("attention", "fused", "LSTM", "conv")
 ]
 
 
@@ -141,7 +151,7 @@ def test_in_words_and_as_a_page():
     facts = cost_facts(config, S, T)
     lines = in_words(config, facts, MEASURED)
     assert lines[0].split() == ["part", "parameters", "multiply-adds", "share"]
-    assert lines[-1].split() == ["5", *["5.00"] * 4, *["5.0"] * 4]
+    assert lines[-1].split() == ["5", *["5.00"] * 4]
     page = cost_page("<mine>", config, facts, MEASURED)
     assert "&lt;mine&gt;" in page
     assert page.count("<svg") == 2
