@@ -5,7 +5,8 @@ import { t } from "./words.js";
 
 const WIDTH = 400;
 const HEIGHT = 230;
-const [LEFT, RIGHT, TOP, BOTTOM] = [54, 14, 34, 36];
+const [LEFT, RIGHT, BOTTOM] = [54, 14, 38];
+const [TOP, TOP_WITH_NAMES] = [12, 38];
 
 /** About `count` steps of 1, 2 or 5 times a power of ten that reach from below `low` to above `high`. */
 export function ticks(low, high, count) {
@@ -31,12 +32,13 @@ export function chart({ title, series, fromZero = false }) {
     whole.append(text(WIDTH / 2, HEIGHT / 2, t("nothing to draw"), "middle"));
     return whole;
   }
+  const top = series.length > 1 ? TOP_WITH_NAMES : TOP;
   const end = Math.max(1, ...all.map(([x]) => x));
   const heights = all.map(([, y]) => y);
   const levels = ticks(Math.min(...heights, ...(fromZero ? [0] : [])), Math.max(...heights), 5);
   const [low, high] = [levels[0], levels.at(-1)];
   const across = (x) => LEFT + (x / end) * (WIDTH - LEFT - RIGHT);
-  const up = (y) => HEIGHT - BOTTOM - ((y - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
+  const up = (y) => HEIGHT - BOTTOM - ((y - low) / (high - low)) * (HEIGHT - top - BOTTOM);
 
   for (const level of levels) {
     const line = svg("path", { class: "grid", d: `M${LEFT} ${up(level)}H${WIDTH - RIGHT}` });

@@ -166,7 +166,8 @@ function heads() {
         ),
       ),
     );
-    const grid = el("div", { class: "heads" }, rows.flat());
+    const lines = rows.map((row, l) => [el("span", { class: "quiet", title: t("layer", { layer: l + 1 }) }, l + 1), row]);
+    const grid = el("div", { class: "heads" }, lines.flat(2));
     grid.style.setProperty("--heads", rows[0].length);
     grid.addEventListener("keydown", roving(rows.flat()));
     return el("div", {}, el("h3", {}, t(kind)), grid);

@@ -52,13 +52,12 @@ function curves() {
 
 function scores() {
   const { weights, beam, perplexity, baseline_bleu } = seen.results;
-  const row = (name, score, signature = "") =>
+  const row = (name, score, signature = null) =>
     el(
       "tr",
       {},
-      el("th", { scope: "row" }, name),
+      el("th", { scope: "row" }, el("b", {}, name), signature && el("span", { class: "signature" }, signature)),
       el("td", { class: "number" }, number(score, 2)),
-      el("td", { class: "signature quiet" }, signature),
     );
   const rows = seen.scores.map((one) => row(one.metric, one.score, one.signature));
   if (perplexity !== undefined) rows.push(row(t("perplexity"), perplexity));
@@ -66,7 +65,7 @@ function scores() {
   return card(
     t("scores"),
     seen.finished && beam && t("scores about", { beam, weights }),
-    el("table", { class: "facts" }, el("tbody", {}, rows)),
+    el("table", { class: "facts scored" }, el("tbody", {}, rows)),
   );
 }
 

@@ -5,9 +5,15 @@ import { readable } from "./heat.js";
 import { number, t } from "./words.js";
 
 const ROW = 44;
-const LETTER = 8; // pixels, about
-const GAP = 34; // between columns
+const GAP = 26; // between columns
 const MARGIN = 12;
+
+/** How wide a text is, in pixels. */
+function widthOf(text) {
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = `600 14px ${getComputedStyle(document.body).fontFamily}`;
+  return Math.ceil(context.measureText(text).width);
+}
 
 /** Ids of a node and all before it. */
 function pathTo(nodes, id) {
@@ -39,7 +45,7 @@ export function beamTree(beam, everything) {
 
   const widths = [];
   for (const node of seen) {
-    widths[node.step] = Math.max(widths[node.step] ?? 40, LETTER * readable(node.piece).length + 6);
+    widths[node.step] = Math.max(widths[node.step] ?? 34, widthOf(readable(node.piece)));
   }
   const lefts = [MARGIN];
   for (const width of widths) lefts.push(lefts.at(-1) + width + GAP);
@@ -52,7 +58,7 @@ export function beamTree(beam, everything) {
     const [x, y] = at(node);
     if (node.parent !== null) {
       const [from, height] = at(nodes[node.parent]);
-      const begin = from + LETTER * readable(nodes[node.parent].piece).length + 5;
+      const begin = from + widthOf(readable(nodes[node.parent].piece)) + 6;
       const middle = x - GAP / 2;
       const [low, high] = [height - 4, y - 4]; // the middle of the letters
       const d = `M${begin} ${low}H${Math.max(begin, middle - 10)}C${middle} ${low} ${middle} ${high} ${x - 6} ${high}`;

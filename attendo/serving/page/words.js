@@ -74,12 +74,12 @@ const ENGLISH = {
   "overlay about": "Point at a word of the translation, or go there with the arrow keys: the words it came from light up.",
   "attends to": "“{word}” looks at: {words}",
   heat: "Attention from translation to source",
-  "heat about": "Each row is a piece of the translation, each column a piece of the source; the darker, the more attention. From {from}.",
+  "heat about": "Each row is a piece of the translation, each column one of the source; the stronger the colour, the more attention. From {from}.",
   "from head": "layer {layer}, head {head}, the one that aligns best",
   "from layer": "all heads of layer {layer}",
   "from all": "all layers and heads",
   heads: "Every head",
-  "heads about": "Rows look at columns. Choose one to enlarge it.",
+  "heads about": "A row of pictures for each layer, a column for each head. In each, rows look at columns. Choose one to enlarge it.",
   encoder: "Encoder: source to source",
   decoder: "Decoder: translation to itself",
   cross: "Cross: translation to source",
@@ -238,12 +238,12 @@ const CHINESE = {
   "overlay about": "指向译文中的一个词，或用方向键移到那里：它所来自的词会亮起来。",
   "attends to": "“{word}”看的是：{words}",
   heat: "译文对原文的注意力",
-  "heat about": "每一行是译文的一个片段，每一列是原文的一个片段；颜色越深，注意力越大。取自{from}。",
+  "heat about": "每一行是译文的一个片段，每一列是原文的一个片段；颜色越浓，注意力越大。取自{from}。",
   "from head": "第 {layer} 层第 {head} 头，对齐最好的一个",
   "from layer": "第 {layer} 层的所有头",
   "from all": "所有层的所有头",
   heads: "每一个头",
-  "heads about": "行看列。点一个放大。",
+  "heads about": "每行图是一层，每列图是一个头。图中行看列。点一个放大。",
   encoder: "编码器：原文看原文",
   decoder: "解码器：译文看自己",
   cross: "交叉：译文看原文",
@@ -370,4 +370,8 @@ export function languageName(code) {
 export const number = (value, digits = 0) =>
   value.toLocaleString(speech.now, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 export const percent = (value) =>
-  value.toLocaleString(speech.now, { style: "percent", maximumFractionDigits: value < 0.1 ? 1 : 0 });
+  (value > 0 && value < 0.0005 ? "<" : "") +
+  Math.max(value, value > 0 ? 0.001 : 0).toLocaleString(speech.now, {
+    style: "percent",
+    maximumFractionDigits: value < 0.1 ? 1 : 0,
+  });
