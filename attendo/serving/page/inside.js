@@ -57,6 +57,7 @@ function draw() {
       el("div", { class: "card" }, el("h2", {}, title), about && el("p", { class: "quiet" }, about), content),
     ),
   );
+  showParting();
 }
 
 /** Which sentence of several is seen, and which heads are off. */
@@ -222,6 +223,14 @@ function search() {
     drawn,
     el("label", { class: "check" }, box, t("show dropped")),
   ];
+}
+
+/** Where a tree is wider than the screen, the place where the runner-up leaves is what one wants to see. */
+function showParting() {
+  const leaving = [...document.querySelectorAll(".tree .node.second")];
+  if (leaving.length === 0) return;
+  const around = leaving[0].closest(".scrolled");
+  around.scrollLeft = Math.min(...leaving.map((node) => node.getBBox().x)) - around.clientWidth / 2;
 }
 
 function swatch(kind) {
