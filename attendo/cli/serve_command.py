@@ -67,7 +67,7 @@ def command(
     device: Any,
     quiet: bool,
 ) -> None:
-    """Serve bundles over HTTP until SIGTERM or Ctrl-C: attendo's own API and LibreTranslate's.
+    """Serve bundles over HTTP until SIGTERM or Ctrl-C: a web page, attendo's own API and LibreTranslate's.
 
     A bundle is addressed by its folder's name, or as NAME=BUNDLE by another one; where the languages leave one model,
     no name is needed. The log is JSON, a line for each request, on standard error.

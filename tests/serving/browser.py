@@ -67,18 +67,21 @@ class Page:
         self.driver = driver
         self.url = url
         self.downloads = downloads
+        self.loads = 0
 
     def open(self, view: str = "translate") -> None:
-        self.driver.get("about:blank")
-        self.driver.get(f"{self.url}/#{view}")
+        self.loads += 1
+        self.driver.get(f"{self.url}/?{self.loads}#{view}")  # another address, or only the view would change
         self.until(lambda: self.one(f"#tab-{view}").get_attribute("aria-selected") == "true")
         self.until(lambda: self.text("#source-name") != "Text" and self.text("#source-name") != "原文")
 
-    def forget(self) -> None:
-        """What the browser remembers, and what it said."""
-        self.driver.get(f"{self.url}/page/icon.svg")
-        self.driver.execute_script("localStorage.clear(); sessionStorage.clear()")
+    def begin(self) -> None:
+        """As on the first visit: the browser remembers nothing, and has said nothing."""
+        if not self.driver.current_url.startswith(self.url):
+            self.driver.get(f"{self.url}/page/icon.svg")
+        self.script("localStorage.clear(); sessionStorage.clear()")
         self.console()
+        self.open()
 
     def one(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)

@@ -35,8 +35,7 @@ def opened(tiny, tmp_path_factory) -> Iterator[Page]:
 @pytest.fixture
 def page(opened: Page) -> Iterator[Page]:
     """As on the first visit; and whatever happened, the browser had nothing to complain about."""
-    opened.forget()
-    opened.open()
+    opened.begin()
     yield opened
     assert opened.console() == []
 

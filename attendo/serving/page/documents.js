@@ -15,6 +15,7 @@ function tell(...children) {
 }
 
 async function translate(file) {
+  if (!state.model) return;
   tell(el("p", { class: "quiet" }, t("translating")));
   let content;
   try {
@@ -68,15 +69,11 @@ export function startDocuments() {
     if (event.target.files.length) translate(event.target.files[0]);
     event.target.value = "";
   });
-  for (const name of ["dragenter", "dragover"]) {
-    drop.addEventListener(name, (event) => {
-      event.preventDefault();
-      drop.classList.add("over");
-    });
-  }
+  for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, () => drop.classList.add("over"));
   for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("over"));
   drop.addEventListener("drop", (event) => {
-    event.preventDefault();
     if (event.dataTransfer.files.length) translate(event.dataTransfer.files[0]);
   });
+  // A file that misses its place would be opened instead of the page.
+  for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
 }
