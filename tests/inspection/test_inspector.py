@@ -148,6 +148,8 @@ def test_spans_are_places_in_the_text(kind, text):
     spans = tokenizer.spans(ids)
     assert len(spans) == len(ids)
     assert all(0 <= start <= end <= len(text) for start, end in spans)
+    for piece, (start, end) in zip(tokenizer.pieces(ids), spans, strict=True):
+        assert start < end or piece == "▁"  # a byte of a character stands for all of it
     covered = {place for start, end in spans for place in range(start, end)}
     assert covered == set(range(len(text)))
     for piece, (start, end) in zip(tokenizer.pieces(ids), spans, strict=True):

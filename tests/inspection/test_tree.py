@@ -12,12 +12,13 @@ from attendo.text.tokenizer import BOS, EOS
 from tests.untrained import VOCAB_SIZE, untrained_model
 
 SOURCES = [[261, 270, 281, 290], [300, 299, 266], [264, 265, 266, 267, 268, 269, 270]]
+MORE = [[261 + (7 * i + 3 * j * j) % 46 for j in range(2 + i % 7)] for i in range(23)]
 LIMIT = 11
 
 
 @pytest.fixture(scope="module")
 def engine() -> TorchEngine:
-    return TorchEngine(untrained_model(VOCAB_SIZE), torch.device("cpu"))
+    return TorchEngine(untrained_model(VOCAB_SIZE, seed=5), torch.device("cpu"))
 
 
 def grown(engine: TorchEngine, source: list[int], options: SearchOptions) -> tuple[BeamTree, list[Hypothesis]]:
@@ -51,31 +52,42 @@ def test_the_best_path_is_the_result(engine, source, options):
 
 
 def test_what_ended_is_what_n_best_gives(engine):
-    for source in SOURCES:
+    by_score_alone = 0
+    for source in MORE:
         tree, _ = grown(engine, source, SearchOptions(beam=5))
         (found,) = engine.search([source], [LIMIT], SearchOptions(beam=5, n_best=5))
         assert [ids(tree, node) for node in tree.finished()[:5]] == [one.ids for one in found]
         assert [node.score for node in tree.finished()[:5]] == pytest.approx([one.score for one in found], abs=1e-5)
+        by_score_alone += [one.log_prob for one in found] != sorted((one.log_prob for one in found), reverse=True)
+    assert by_score_alone  # or nobody could tell
+
+
+def require_fair(tree: BeamTree, now: list[Node], step: int) -> None:
+    """That one step of a beam of 3 chose as it should."""
+    assert [node.total for node in now] == sorted((node.total for node in now), reverse=True)
+    assert [node.rank for node in now] == sorted(node.rank for node in now)
+    kept = [node for node in now if node.state == "kept"]
+    dropped = [node for node in now if node.state == "dropped" and node.id != EOS]
+    assert len(kept) <= 3
+    assert {node.state for node in now if node.id == EOS and node.rank > 3} <= {"dropped"}
+    assert {node.state for node in now if node.id == EOS and node.rank <= 3} <= {"finished"}
+    assert not dropped or min(node.total for node in kept) >= max(node.total for node in dropped)
+    for node in now:
+        parent = tree.nodes[node.parent or 0]
+        assert (parent.step, parent.state) == (step - 1, "kept")
+        assert node.total == pytest.approx(parent.total + node.log_prob, abs=1e-5)
+        assert node.score == pytest.approx(node.total / SearchOptions().penalty(step))
 
 
 def test_a_step_keeps_the_best_and_drops_the_rest(engine):
-    tree, _ = grown(engine, SOURCES[0], SearchOptions(beam=3))
-    assert [node.number for node in tree.nodes] == list(range(len(tree.nodes)))
-    for step in range(1, tree.nodes[-1].step + 1):
-        now = [node for node in tree.nodes if node.step == step]
-        assert [node.rank for node in now] == sorted(node.rank for node in now)
-        assert [node.total for node in now] == sorted((node.total for node in now), reverse=True)
-        kept = [node for node in now if node.state == "kept"]
-        dropped = [node for node in now if node.state == "dropped" and node.id != EOS]
-        assert len(kept) <= 3
-        assert all(node.rank <= 3 for node in now if node.state == "finished")
-        assert not dropped or min(node.total for node in kept) >= max(node.total for node in dropped)
-        for node in now:
-            parent = tree.nodes[node.parent or 0]
-            assert parent.step == step - 1
-            assert parent.state == "kept"
-            assert node.total == pytest.approx(parent.total + node.log_prob, abs=1e-5)
-            assert node.score == pytest.approx(node.total / SearchOptions().penalty(step))
+    too_late = 0
+    for source in MORE:
+        tree, _ = grown(engine, source, SearchOptions(beam=3))
+        assert [node.number for node in tree.nodes] == list(range(len(tree.nodes)))
+        too_late += sum(node.id == EOS and node.rank > 3 for node in tree.nodes)
+        for step in range(1, tree.nodes[-1].step + 1):
+            require_fair(tree, [node for node in tree.nodes if node.step == step], step)
+    assert too_late  # an end beyond the beam is dropped, and there must be one
 
 
 def test_where_the_runner_up_lost(engine):
