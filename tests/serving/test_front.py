@@ -1,10 +1,12 @@
 """The files of the web page: what is sent with them, and what they never do."""
 
+import dataclasses
 import re
 
 import pytest
 
 from attendo.serving.front import FOLDER, POLICY, read_files
+from attendo.serving.limits import Limits
 
 FILES = read_files()
 SCRIPTS = {name: file.content.decode("utf-8") for name, file in FILES.items() if name.endswith(".js")}
@@ -82,6 +84,8 @@ def test_every_text_is_there_in_both_languages():
     for code in SCRIPTS.values():
         used |= set(re.findall(r'\bt\("([^"]+)"', code))
     assert used <= english.keys()
+    busy = {"held", "requests", "queue", "seconds"}  # never a reason to refuse, or told as being busy
+    assert {f"limit {field.name}" for field in dataclasses.fields(Limits) if field.name not in busy} <= english.keys()
 
 
 def test_the_files_are_part_of_the_package():

@@ -72,6 +72,57 @@ def test_an_answer_that_comes_too_late_is_never_shown(page):
     assert page.text("#target") == "zwei."
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces", "language", "words", "sentences"),
+    [
+        (
+            "Ein Mann, ja.\n\n  Er lacht.",
+            "▁Ein ▁Ma nn , ▁ja . / ▁Er ▁lacht . /",
+            "de",
+            [("Ein", 0, 0), ("Mann", 0, 1), ("ja", 0, 4), ("Er", 1, 7), ("lacht", 1, 8)],
+            ["Ein Mann, ja.", "Er lacht."],
+        ),
+        (
+            "Café ☂. Da.",
+            "▁Caf <0xC3> <0xA9> ▁ <0xE2> . / ▁Da . /",
+            "de",
+            [("Café", 0, 0), ("Da", 1, 7)],
+            ["Café ☂.", "Da."],
+        ),
+        ("auf der Bank", "auf der Ban ##k /", "de", [("auf", 0, 0), ("der", 0, 1), ("Bank", 0, 2)], ["auf der Bank"]),
+        ("我们喜欢你。", "▁我们 喜 欢 你 。 /", "zh", [("我们", 0, 0), ("喜欢", 0, 2), ("你", 0, 3)], ["我们喜欢你。"]),
+        (
+            "<b>so</b> oft",
+            "▁so ▁oft /",
+            "de",
+            [("b", 0, None), ("so", 0, 0), ("b", 0, None), ("oft", 0, 1)],
+            ["<b>so</b> oft"],
+        ),
+        ("", "", "de", [], []),
+    ],
+    ids=["sentences", "bytes", "wordpiece", "chinese", "markup", "nothing"],
+)
+def test_words_are_found_in_a_translation(page, text, pieces, language, words, sentences):
+    """Confidences count down, so that a word's is that of its last piece."""
+    given = [
+        {"piece": "" if piece == "/" else piece, "confidence": 1 - number / 100}
+        for number, piece in enumerate(pieces.split())
+    ]
+    found = page.driver.execute_async_script(
+        "const done = arguments[3]; import('/page/target.js').then(({placed}) => done(placed(...arguments)))",
+        text,
+        given,
+        language,
+    )
+    assert [text[one["start"] : one["end"]] for one in found["sentences"]] == sentences
+    assert [(one["text"], one["sentence"]) for one in found["words"]] == [word[:2] for word in words]
+    for one, (word, _, first) in zip(found["words"], words, strict=True):
+        assert text[one["start"] :].startswith(word)
+        if first is None:
+            continue
+        assert one["confidence"] <= 1 - first / 100
+
+
 def test_another_word_is_chosen_and_what_follows_is_translated_again(page):
     page.translate("six. five green.", "sechs. fünf grün.")
     page.all("#target .word")[1].click()
