@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test lint format proof
+.PHONY: demo test lint format proof browser
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -16,8 +16,16 @@ demo: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 # Lint, types and the quick tests, on all cores: each test takes one.
-test: lint
+test: lint browser
 	$(BIN)/python -m pytest -m "not proof" -n auto --dist worksteal
+
+# Chromium, in which the web page is tested: from Debian's packages, where it is missing and they may be installed.
+browser:
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; \
+	fi || true
 
 lint: $(READY)
 	$(BIN)/ruff check .

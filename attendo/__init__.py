@@ -22,17 +22,22 @@ if _TYPE_CHECKING:
     from attendo.decoding.search import SearchOptions
     from attendo.drafting import Candidate, Translation
     from attendo.errors import AttendoError
+    from attendo.inspection.aligner import Aligner
+    from attendo.inspection.inspector import Inspection, inspect
     from attendo.run import resume, train
     from attendo.translator import PairScore, Translator, load
 
 _HOMES = {
+    "Aligner": "attendo.inspection.aligner",
     "AttendoError": "attendo.errors",
     "Bundle": "attendo.bundle",
     "Candidate": "attendo.drafting",
+    "Inspection": "attendo.inspection.inspector",
     "PairScore": "attendo.translator",
     "SearchOptions": "attendo.decoding.search",
     "Translation": "attendo.drafting",
     "Translator": "attendo.translator",
+    "inspect": "attendo.inspection.inspector",
     "load": "attendo.translator",
     "open_bundle": "attendo.bundle",
     "resume": "attendo.run",
@@ -40,14 +45,17 @@ _HOMES = {
 }
 
 __all__ = [
+    "Aligner",
     "AttendoError",
     "Bundle",
     "Candidate",
+    "Inspection",
     "PairScore",
     "SearchOptions",
     "Translation",
     "Translator",
     "__version__",
+    "inspect",
     "load",
     "open_bundle",
     "resume",

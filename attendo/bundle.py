@@ -6,6 +6,7 @@
     weights.safetensors  the weights to use, with their own checksum inside
     data.json            what the data were: counts, fingerprint, machine
     scores.json          what the model scored on validation
+    alignment.json       which head of cross-attention aligns words best; found when it is missing
     card.md              all of that in words
     log.jsonl            what happened, a line each          } only a run has these
     report.html          the same as curves                  }
@@ -61,6 +62,10 @@ class Bundle:
 
     def scores(self) -> dict[str, Any]:
         return self._json("scores.json")
+
+    def alignment(self) -> dict[str, Any]:
+        """Which cross-attention says what belongs together; nothing where nobody has looked yet."""
+        return self._json("alignment.json")
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
@@ -204,6 +209,7 @@ class Bundle:
 
     def copy(self, out: Path, weights: "Mapping[str, Tensor]", *, scores: Mapping[str, Any] | None = None) -> "Bundle":
         """A bundle without what only training needs, with the given weights; `scores` replace what this one scored."""
+        alignment = self.alignment() if scores is None else {}  # other weights have other heads
         scores = self.scores() if scores is None else scores
         data = {key: value for key, value in self.data().items() if key != "store"}  # no run to resume
         if not {"pairs", "parameters", "machine"} <= data.keys():
@@ -213,6 +219,8 @@ class Bundle:
             "scores.json": plain_json(scores),
             "card.md": write_card(self.config, data, scores),
         }
+        if alignment:
+            texts["alignment.json"] = plain_json(alignment)
         return create_bundle(out, config=self.config, tokenizers=self.tokenizers, texts=texts, weights=weights)
 
 

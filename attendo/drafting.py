@@ -10,7 +10,7 @@ from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.errors import ConfigError, DataError
 from attendo.text.cautions import Caution, copied, odd_length, repetition
 from attendo.text.corpus import trim
-from attendo.text.cutting import Core, Cut, Wish, cut_text
+from attendo.text.cutting import Core, Cut, Markup, Wish, cut_text
 from attendo.text.glossary import Glossary
 from attendo.text.pair import TokenizerPair
 from attendo.text.segments import split_long
@@ -18,6 +18,8 @@ from attendo.text.survivors import has_border
 from attendo.text.tokenizer import UNK
 
 EXTRA_LENGTH = 50  # a translation may be so many pieces longer than its source, as in the paper
+
+Links = tuple[tuple[int, int], ...]  # (source word, target word), by their numbers in the texts, from 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +59,7 @@ class Translation:
     """What became of one text, and in how many parts it was translated.
 
     The candidates are best first; those that were sampled are in the order in which they were drawn. The warnings are
-    about the first.
+    about the first. So is the alignment, where one was asked for: (source word, target word), by their numbers.
     """
 
     source: str
@@ -65,6 +67,7 @@ class Translation:
     parts: int = 1
     warnings: tuple[Caution, ...] = ()
     terms: tuple[UsedTerm, ...] = ()
+    alignment: Links | None = None
 
     @property
     def text(self) -> str:
@@ -88,6 +91,8 @@ class Sentence:
     prefix: tuple[int, ...] = ()  # what the translation begins with
     part: int = 0  # its number in the text
     phrases: tuple[Phrase, ...] = ()  # what the translation must hold
+    text: str = ""  # what the ids spell
+    markup: tuple[Markup, ...] = ()  # what was taken out of it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -315,6 +320,8 @@ class Drafter:
             prefix=prefix,
             part=number,
             phrases=phrases,
+            text=core.read,
+            markup=core.markup,
         )
 
     def _shorter(self, core: Core) -> list[tuple[Core, list[int], str]]:

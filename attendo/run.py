@@ -31,6 +31,7 @@ from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
 from attendo.evaluation.report import training_report
+from attendo.inspection.fitting import fit_view
 from attendo.models.transformer import Transformer, build, parameter_table
 from attendo.pace import find_pace, settled
 from attendo.plan import announcement, bound, check_settings, misfit, next_folder, resolve, with_effort
@@ -406,6 +407,8 @@ class _Run:
         log({"event": "finished", "step": progress.step, **result})
         self.bundle.write("report.html", self._report([sample.to_json() for sample in samples], result))
         result |= self._int8(validator)
+        _, alignment = fit_view(self.model, self.prepared.tokenizers, self.prepared.valid, self.reporter)
+        self.bundle.write("alignment.json", plain_json(alignment))
         self.bundle.write("card.md", write_card(self.bundle.config, self.bundle.data(), result))
         self.bundle.save_scores(result)  # the last: with it the run has finished
         self.reporter.say(

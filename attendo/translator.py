@@ -1,13 +1,13 @@
 """Text in, text out: a bundle put to work."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attendo.bundle import Bundle, open_bundle
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.drafting import Drafter, Sentence, Translation, divided
+from attendo.drafting import Draft, Drafter, Links, Sentence, Translation, divided
 from attendo.engines.choice import open_engine
 from attendo.engines.engine import Engine, EngineName, Precision, UnableError
 from attendo.errors import BundleError, ConfigError, DataError
@@ -16,6 +16,9 @@ from attendo.reporting import Reporter
 from attendo.text.corpus import trim
 from attendo.text.glossary import Glossary
 from attendo.text.pair import TokenizerPair
+
+# Texts cut, what was found for their sentences, and the translations made of that -> which words belong together.
+Align = Callable[[Sequence[Draft], Sequence[list[list[Hypothesis]]], Sequence[str]], list[Links]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +117,7 @@ class Translator:
         keep: Sequence[str] = (),
         glossary: Glossary | None = None,
         scores: bool = False,
+        align: Align | None = None,
     ) -> Translation:
         """One text; see `translate_many`."""
         return self.translate_many(
@@ -128,6 +132,7 @@ class Translator:
             keep=[keep],
             glossary=glossary,
             scores=scores,
+            align=align,
         )[0]
 
     def translate_many(
@@ -144,6 +149,7 @@ class Translator:
         keep: Sequence[Sequence[str]] | None = None,
         glossary: Glossary | None = None,
         scores: bool = False,
+        align: Align | None = None,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
         reporter: Reporter | None = None,
@@ -164,6 +170,8 @@ class Translator:
         must come out as they are, in their order. `glossary` gives the translation of terms.
 
         `scores`: candidates have a log_prob, a score and pieces; by the ctranslate2 engine that is more work.
+
+        `align`: says which words belong together, as an `Aligner` does; the translations have that as `alignment`.
         """
         for name, given in (("texts", texts), ("prefixes", prefixes), ("keep", keep)):
             if isinstance(given, str):
@@ -195,7 +203,11 @@ class Translator:
         if again := self.drafter.again(drafts, found):
             self.drafter.mend(again, search([one.sentence for one in again]))
         scored_by = options if scores else None
-        return [self.drafter.finish(draft, kept, scored_by) for draft, kept in zip(drafts, found, strict=True)]
+        finished = [self.drafter.finish(draft, kept, scored_by) for draft, kept in zip(drafts, found, strict=True)]
+        if align is None:
+            return finished
+        links = align(drafts, found, [one.text for one in finished])
+        return [replace(one, alignment=each) for one, each in zip(finished, links, strict=True)]
 
     def search(
         self,

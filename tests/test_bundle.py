@@ -66,6 +66,7 @@ def test_the_model_has_the_weights_of_the_file(trained):
 
 def test_an_exported_bundle_is_smaller_and_translates_the_same(trained, small, tiny):
     assert names(small.path) == [
+        "alignment.json",
         "bundle.json",
         "card.md",
         "config.yaml",

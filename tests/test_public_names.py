@@ -9,14 +9,17 @@ import pytest
 import attendo
 
 PUBLIC = {
+    "Aligner",
     "AttendoError",
     "Bundle",
     "Candidate",
+    "Inspection",
     "PairScore",
     "SearchOptions",
     "Translation",
     "Translator",
     "__version__",
+    "inspect",
     "load",
     "open_bundle",
     "resume",
@@ -54,7 +57,9 @@ def test_importing_attendo_does_not_import_torch():
     assert not loaded_after("import attendo; attendo.__version__; dir(attendo)") & {"torch", "numpy", "tokenizers"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["translate", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["train", "--help"], ["translate", "--help"], ["inspect", "--help"]]
+)
 def test_help_is_instant(arguments):
     program = f"""
 import sys

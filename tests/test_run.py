@@ -129,6 +129,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 def test_the_bundle_is_complete(finished: Bundle) -> None:
     assert {path.name for path in finished.path.iterdir()} == {
+        "alignment.json",
         "bundle.json",
         "config.yaml",
         "tokenizer.json",

@@ -5,11 +5,12 @@ import json
 import shutil
 from collections.abc import Iterable
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from attendo.cli.options import common
+from attendo.cli.options import common, reporting
 from attendo.cli.results import output
 from attendo.errors import ConfigError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from attendo.inspection.parts import Part
 
 VOCAB_SIZE = 32_000
+LENGTH = 50
 
 
 @click.command(name="info")
@@ -25,19 +27,34 @@ VOCAB_SIZE = 32_000
 @click.option("--vocab-size", type=click.IntRange(min=1), help=f"With --preset. [{VOCAB_SIZE}]")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="With --preset: model.d_key=16.")
 @click.option("--parts", is_flag=True, help="The catalogue of parts: what each is, its paper, where the notes have it.")
-@common("as_json")
+@click.option("--cost", is_flag=True, help="Parameters and multiply-adds by part; time and memory by length, measured.")
+@click.option("--length", type=click.IntRange(min=1), help=f"With --cost: pieces of source and target. [{LENGTH}]")
+@click.option("--out", type=click.Path(dir_okay=False), help="With --cost: a page with the tables and the plots.")
+@common("quiet", "as_json")
 def command(
     bundle: str | None,
     preset: Any,
     vocab_size: int | None,
     assignments: tuple[str, ...],
     parts: bool,
+    cost: bool,
+    length: int | None,
+    out: str | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """What a bundle is: sizes, parameters, data, scores, how it was trained.
 
-    Or the parameters of a preset, or every part that a model can be made of.
+    Or the parameters of a preset, or every part that a model can be made of. With --cost, what a bundle, a preset or
+    the model of a config file costs to compute; without any of them, the paper's base model.
     """
+    if cost:
+        if parts or (bundle is not None and preset is not None):
+            raise ConfigError("--cost is of one model: give a bundle's folder, a config file or --preset, one of them.")
+        _cost(bundle, preset, vocab_size, assignments, length or LENGTH, out, quiet, as_json)
+        return
+    if length is not None or out is not None:
+        raise ConfigError("--length and --out go with --cost: add that, or leave them out.")
     if (bundle is not None) + (preset is not None) + parts != 1:
         raise ConfigError("give a bundle's folder, --preset or --parts, one of the three: attendo info runs/en-de-1")
     if preset is None and (vocab_size is not None or assignments):
@@ -52,6 +69,39 @@ def command(
 
     facts = bundle_facts(bundle) if bundle is not None else preset_facts(preset, vocab_size or VOCAB_SIZE, assignments)
     output(json.dumps(facts, ensure_ascii=False, indent=None) if as_json else "\n".join(_lines(facts)))
+
+
+def _cost(
+    path: str | None,
+    preset: Any,
+    vocab_size: int | None,
+    assignments: tuple[str, ...],
+    length: int,
+    out: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from attendo.inspection.cost import cost_facts
+    from attendo.inspection.cost_report import cost_page, in_words
+    from attendo.inspection.growth import measure
+    from attendo.inspection.parameters import file_config, preset_config
+    from attendo.storage import write_file
+
+    if path is None:
+        config = preset_config(preset or "base", vocab_size or VOCAB_SIZE, assignments)
+    elif vocab_size is not None or assignments:
+        raise ConfigError("--vocab-size and --set go with --preset, a size that is not trained yet: leave them out.")
+    else:
+        config = file_config(path, VOCAB_SIZE)
+    facts = cost_facts(config, length, length)
+    with reporting(quiet) as reporter:
+        measured = measure(config.d_model, config.n_heads, reporter)
+    if out is not None:
+        write_file(
+            Path(out), cost_page(Path(path).resolve().name if path else preset or "base", config, facts, measured)
+        )
+    growth = [dataclasses.asdict(one) for one in measured]
+    output(json.dumps({**facts, "growth": growth}) if as_json else "\n".join(in_words(config, facts, measured)))
 
 
 def _lines(facts: dict[str, Any], indent: str = "") -> list[str]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "translate": "Translate lines of text.",
     "evaluate": "Score a translator on a test set; compare two.",
     "score": "Log probability of given translations.",
+    "inspect": "Look inside: attention, beam, probabilities; what each head is worth.",
     "serve": "Serve bundles over HTTP.",
     "average": "Average the last checkpoints of a run.",
     "export": "Write a bundle for use elsewhere.",

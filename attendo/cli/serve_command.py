@@ -18,6 +18,7 @@ LIMITS = {
     "max_length": "Pieces that a request may allow the translation of a sentence.",
     "terms": "Terms of a request's glossary.",
     "held": "Pieces that a sentence's tags, addresses, terms and so on may have to be searched for.",
+    "inspected": "Pieces of a sentence that is looked into.",
     "requests": "Requests worked on at once, those that wait included.",
     "queue": "Sentences that wait, of all requests.",
     "seconds": "Seconds that a request may take.",
@@ -66,7 +67,7 @@ def command(
     device: Any,
     quiet: bool,
 ) -> None:
-    """Serve bundles over HTTP until SIGTERM or Ctrl-C: attendo's own API and LibreTranslate's.
+    """Serve bundles over HTTP until SIGTERM or Ctrl-C: a web page, attendo's own API and LibreTranslate's.
 
     A bundle is addressed by its folder's name, or as NAME=BUNDLE by another one; where the languages leave one model,
     no name is needed. The log is JSON, a line for each request, on standard error.

@@ -1,11 +1,13 @@
 """`attendo translate`"""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
 @click.option("--document", type=click.Path(), help="A file to translate whole: .txt, .md, .html, .srt, .po, .xliff.")
 @click.option("--out", type=click.Path(), help="With --document: where its translation goes. [standard output]")
 @click.option("--glossary", type=click.Path(), help="A file of terms that must be used: source TAB target.")
+@click.option(
+    "--alignments",
+    type=click.Path(dir_okay=False),
+    help="A file for the words that belong together, a line each: 0-0 1-2 is source-target, by number.",
+)
 @click.option("--no-split", is_flag=True, help="A line is one sentence to the model, however many are in it.")
 @click.option("--no-check", is_flag=True, help="Do not look for lost numbers, placeholders, addresses and tags.")
 @executing
@@ -42,6 +49,7 @@ def command(
     document: str | None,
     out: str | None,
     glossary: str | None,
+    alignments: str | None,
     no_split: bool,
     no_check: bool,
     search: dict[str, Any],
@@ -60,6 +68,7 @@ def command(
     With --n-best, each line gives its translations best first as `number TAB score TAB text`; with --sample in the
     order they were drawn. With --document a file keeps its structure and is translated as a whole.
     """
+    from attendo.bundle import open_bundle
     from attendo.cli.document import translate_document
     from attendo.cli.stream import arriving, standard_input
     from attendo.cli.telling import Telling
@@ -78,12 +87,15 @@ def command(
             "--text has line breaks, and with --no-split or --n-best it must be one line. Give several lines on "
             "standard input."
         )
+    if alignments is not None and options.n_best > 1:
+        raise ConfigError("--alignments and --n-best: only the best translation of a line is aligned. Leave out one.")
     if glossary is not None and no_check:
         raise ConfigError("--glossary and --no-check: terms are found by looking. Leave out one of the two.")
     _check_document(
         document,
         out,
         text=text,
+        alignments=alignments,
         prefix=prefix,
         prefixes=prefixes,
         as_json=as_json,
@@ -102,11 +114,15 @@ def command(
     }
     results_scroll_by = require_output().isatty()
     given_lines = standard_input() if text is None and document is None else None
-    with reporting(quiet) as reporter:
+    with reporting(quiet) as reporter, _written(alignments) as write_alignment:
         translator = load([bundle, *ensemble], engine=engine, precision=precision, device=device, reporter=reporter)
         if document is not None:
             translate_document(translator, document, out, how, reporter)
             return
+        if alignments is not None:
+            from attendo.inspection.aligner import Aligner
+
+            how["align"] = Aligner.from_bundle(open_bundle(bundle), device=device, reporter=reporter)
         if given_lines is not None and sys.stdin.isatty():
             reporter.say(
                 "Type or paste lines to translate, then Ctrl-D on a line of its own. (Or use --text, or < FILE.)"
@@ -134,6 +150,7 @@ def command(
         tell = Telling(reporter, "Line")
         for number, translation in enumerate(translations, start=1):
             tell.of(number, translation)
+            write_alignment(translation)
             found = len(translation.candidates)
             if found < options.n_best and translation.source.strip() and not told:
                 told = True
@@ -142,7 +159,7 @@ def command(
                     "no others. There may be more such lines."
                 )
             if as_json:
-                output(json.dumps(dataclasses.asdict(translation) | _best(translation), ensure_ascii=False))
+                output(json.dumps(_facts(translation), ensure_ascii=False))
             elif options.n_best > 1:
                 for candidate in translation.candidates:
                     output(f"{number}\t{candidate.score:.4f}\t{candidate.text}")
@@ -151,11 +168,32 @@ def command(
         tell.terms()
 
 
+@contextlib.contextmanager
+def _written(path: str | None) -> "Iterator[Callable[[Translation], None]]":
+    """Writes the alignment of each translation to a file, in Pharaoh's format; or, without a file, nothing."""
+    if path is None:
+        yield lambda _: None
+        return
+    from attendo.inspection.alignment import pharaoh
+    from attendo.storage import storage_errors
+
+    with contextlib.ExitStack() as stack:
+        with storage_errors(Path(path)):
+            file = stack.enter_context(Path(path).open("w", encoding="utf-8", newline="\n"))
+
+        def write(translation: "Translation") -> None:
+            with storage_errors(Path(path)):
+                file.write(pharaoh(translation.alignment or ()) + "\n")
+
+        yield write
+
+
 def _check_document(
     document: str | None,
     out: str | None,
     *,
     text: str | None,
+    alignments: str | None,
     prefix: str | None,
     prefixes: str | None,
     as_json: bool,
@@ -168,6 +206,7 @@ def _check_document(
         return
     for flag, used in (
         ("--text", text is not None),
+        ("--alignments", alignments is not None),
         ("--prefix", prefix is not None),
         ("--prefixes", prefixes is not None),
         ("--json", as_json),
@@ -196,6 +235,10 @@ def _paired(
         yield line, prefix
 
 
-def _best(translation: Any) -> dict[str, Any]:
-    """The first candidate, where most readers look."""
-    return {"text": translation.text, "score": translation.score, "log_prob": translation.log_prob}
+def _facts(translation: "Translation") -> dict[str, Any]:
+    """All of it, and the first candidate where most readers look; an alignment where one was asked for."""
+    best = {"text": translation.text, "score": translation.score, "log_prob": translation.log_prob}
+    facts = dataclasses.asdict(translation) | best
+    if translation.alignment is None:
+        del facts["alignment"]
+    return facts

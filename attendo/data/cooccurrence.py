@@ -90,8 +90,8 @@ Near = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # piece
 
 
 def _neighbours(side: Side, chosen: NDArray[np.int64], first: int) -> Iterator[Near]:
-    ids, lengths = side.end_to_end(chosen)
-    ids, sentence = ids.astype(np.int64) + first, np.repeat(np.arange(len(chosen)), lengths)
+    stored, lengths = side.end_to_end(chosen)
+    ids, sentence = stored.astype(np.int64) + first, np.repeat(np.arange(len(chosen)), lengths)
     for distance in range(1, WINDOW + 1):
         together = sentence[distance:] == sentence[:-distance]
         left, right = ids[:-distance][together], ids[distance:][together]
@@ -119,7 +119,7 @@ def _across(pairs: PairStore, chosen: NDArray[np.int64], first_target: int) -> N
 
 def _summed(keys: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     distinct, places = np.unique(keys, return_inverse=True)
-    return distinct, np.bincount(places, weights=weights, minlength=len(distinct))
+    return distinct, np.bincount(places, weights=weights, minlength=len(distinct)).astype(np.float64)
 
 
 def positive_information(counts: Counts) -> Tensor:

@@ -23,7 +23,7 @@ N = B·G·W rows of the state, V vocabulary, K best ids of a prefix, C candidate
 group: n_best, since others may have found the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -65,6 +65,23 @@ class Chosen:
     id_BW: Tensor
     node_BW: Tensor
     prefix_BW: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What a group considered at one step, for whoever watches."""
+
+    length: int  # ids of a candidate
+    group: int
+    sentence_B: Tensor
+    candidates: Candidates
+    node_BC: Tensor  # int64: each candidate in the tree
+    parent_BC: Tensor  # int64: the prefix it goes on from
+    ended_BC: Tensor  # bool: it ends, among the best W
+    live: Chosen
+
+
+Watch = Callable[[Seen], None]
 
 
 @dataclass(kw_only=True)
@@ -170,11 +187,13 @@ def beam_search(
     options: SearchOptions,
     forbidden: Sequence[int] = (),
     prefixes: Sequence[Ids] | None = None,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence, best first, in the order of the state's rows.
 
     state: one row for each sentence. It is grown, reordered and shrunk by `select`; sentences that are done leave it.
     limits, forbidden, prefixes: what may come next, see `Constraints`.
+    watch: is told at each step what each group considered; see `Seen`.
     """
     constraints = Constraints(
         eos=eos, limits=limits, forbidden=forbidden, prefixes=prefixes, no_repeat_ngram=options.no_repeat_ngram
@@ -221,7 +240,8 @@ def beam_search(
                 lost_BV=options.diversity * _times_chosen(chosen, log_probs_NV.size(1)) if group else None,
             )
             log_prob_BC, id_BC, prefix_BC = candidates.log_prob_BC, candidates.id_BC, candidates.prefix_BC
-            node_BC = tree.add(beams.node_BGW[:, group].gather(1, prefix_BC), id_BC, candidates.token_log_prob_BC)
+            parent_BC = beams.node_BGW[:, group].gather(1, prefix_BC)
+            node_BC = tree.add(parent_BC, id_BC, candidates.token_log_prob_BC)
 
             is_eos_BC = id_BC == eos
             score_BC = log_prob_BC.masked_fill(~is_eos_BC, -torch.inf) / options.penalty(length)
@@ -237,6 +257,19 @@ def beam_search(
                     prefix_BW=prefix_BC.gather(1, order_BW),
                 )
             )
+            if watch is not None:
+                watch(
+                    Seen(
+                        length=length,
+                        group=group,
+                        sentence_B=sentence_B,
+                        candidates=candidates,
+                        node_BC=node_BC,
+                        parent_BC=parent_BC,
+                        ended_BC=(score_BC > -torch.inf) & (torch.arange(score_BC.size(1)) < width),
+                        live=chosen[-1],
+                    )
+                )
         live_BGW = torch.stack([group.log_prob_BW for group in chosen], dim=1)
         node_BGW = torch.stack([group.node_BW for group in chosen], dim=1)
         prefix_BGW = torch.stack([group.prefix_BW for group in chosen], dim=1)

@@ -13,7 +13,7 @@ from attendo.documents.passages import Document, Passage
 from attendo.errors import ConfigError, DataError
 from attendo.text.corpus import read_lines
 
-__all__ = ["FORMATS", "Document", "Passage", "read_document"]
+__all__ = ["FORMATS", "Document", "Passage", "parse_document", "read_document"]
 
 FORMATS: dict[str, Callable[[str, bool], list[Passage]]] = {
     "txt": lambda content, _: plain.passages(content),
@@ -35,24 +35,34 @@ def read_document(path: str | Path, format: str | None = None, *, retranslate: b
     format: one of `FORMATS`; None: by the ending of the file's name
     retranslate: also what a PO or XLIFF file has a translation of, unless that is said to be final
     """
-    endings = ", ".join(f".{ending}" for ending in FORMATS)
-    if format is None:
-        format = Path(path).suffix.lower().removeprefix(".")
-        if format not in FORMATS:
-            raise DataError(
-                f"{path}: documents end in {endings}, and this file does not. Rename it, or name its format."
-            )
-    elif format not in FORMATS:
-        raise ConfigError(f"format={format}: there is no such format of documents. Choose one of {', '.join(FORMATS)}.")
-    content = _content(path)
+    format = _format(str(path), format)
+    return parse_document(str(path), _content(path), format, retranslate=retranslate)
+
+
+def parse_document(name: str, content: str, format: str | None = None, *, retranslate: bool = False) -> Document:
+    """The same of a document that is at hand; by `name` it is called in errors, and nothing is looked for there."""
+    format = _format(name, format)
     mark = content[: content.startswith("\ufeff")]
     try:
         passages = FORMATS[format](content[len(mark) :], retranslate)
     except DataError as error:
-        raise DataError(f"{path}, {error}") from None
+        raise DataError(f"{name}, {error}") from None
     except RecursionError:
-        raise DataError(f"{path}: its markup is nested too deeply. Take it apart.") from None
+        raise DataError(f"{name}: its markup is nested too deeply. Take it apart.") from None
     return Document(content, tuple(replace(p, start=p.start + len(mark), end=p.end + len(mark)) for p in passages))
+
+
+def _format(name: str, format: str | None) -> str:
+    if format is None:
+        format = Path(name).suffix.lower().removeprefix(".")
+        if format not in FORMATS:
+            endings = ", ".join(f".{ending}" for ending in FORMATS)
+            raise DataError(
+                f"{name}: documents end in {endings}, and this file does not. Rename it, or name its format."
+            )
+    elif format not in FORMATS:
+        raise ConfigError(f"format={format}: there is no such format of documents. Choose one of {', '.join(FORMATS)}.")
+    return format
 
 
 def _content(path: str | Path) -> str:

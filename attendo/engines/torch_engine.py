@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attendo.data.batch import lengths, make_batch, pad
-from attendo.decoding.beam import search
+from attendo.decoding.beam import Watch, beam_search, search
 from attendo.decoding.constrained import constrained_search, inner_beam, width
 from attendo.decoding.greedy import greedy_ids
 from attendo.decoding.phrases import Phrase
@@ -111,6 +111,21 @@ class TorchEngine:
         for rows, hypotheses in (reporter or Silent()).track(batches_found, "Translating", len(batches)):
             found.update(zip(rows, hypotheses, strict=True))
         return [found[i] for i in range(len(sources))]
+
+    def watched(self, source: Ids, limit: int, options: SearchOptions, watch: Watch) -> list[Hypothesis]:
+        """What `search` finds for one source, with `watch` told of every step; a beam of 1 is no exception."""
+        with torch.inference_mode():
+            return beam_search(
+                self._stepper(),
+                self._select,
+                self._start([source]),
+                bos=BOS,
+                eos=EOS,
+                limits=[limit],
+                options=options,
+                forbidden=(PAD, BOS, UNK),
+                watch=watch,
+            )[0]
 
     def score(
         self,

@@ -99,20 +99,20 @@ def page(title: str, body: Sequence[str], style: str = "") -> str:
 
 def _last_step(entries: Sequence[Mapping[str, object]]) -> float:
     return max(
-        (step for event in ("progress", "validation") for step, _ in _curve(entries, event, "step")),
+        (step for event in ("progress", "validation") for step, _ in curve(entries, event, "step")),
         default=0.0,
     )
 
 
 def _lead(entries: Sequence[Mapping[str, object]]) -> str:
     """The run in a line or two, as far as it was logged."""
-    epochs = [value for _, value in _curve(entries, "progress", "epoch") if math.isfinite(value)]
+    epochs = [value for _, value in curve(entries, "progress", "epoch") if math.isfinite(value)]
     words = [f"{_last_step(entries):,.0f} steps" + (f", {epochs[-1]:.1f} epochs." if epochs else ".")]
-    scored = [(value, step) for step, value in _curve(entries, "validation", "bleu") if math.isfinite(value)]
+    scored = [(value, step) for step, value in curve(entries, "validation", "bleu") if math.isfinite(value)]
     if scored:
         best, step = max(scored, key=lambda pair: pair[0])
         words.append(f"Best validation BLEU: {best:.2f}, at step {step:,.0f}.")
-    baselines = [value for _, value in _curve(entries, "validation", "baseline_bleu") if math.isfinite(value)]
+    baselines = [value for _, value in curve(entries, "validation", "baseline_bleu") if math.isfinite(value)]
     if baselines:
         words.append(f"Copying the source would score {baselines[-1]:.2f}.")
     return " ".join(words)
@@ -133,7 +133,7 @@ def _charts(entries: Sequence[Mapping[str, object]]) -> list[str]:
         return f'<figure class="card"><figcaption>{escape(title)}</figcaption>{chart}</figure>'
 
     def line(name: str, event: str, key: str, *, ink: int, dashed: bool = False) -> Series:
-        return Series(name=name, points=_curve(entries, event, key), ink=ink, dashed=dashed)
+        return Series(name=name, points=curve(entries, event, key), ink=ink, dashed=dashed)
 
     return [
         figure(
@@ -160,7 +160,7 @@ def _charts(entries: Sequence[Mapping[str, object]]) -> list[str]:
     ]
 
 
-def _curve(entries: Sequence[Mapping[str, object]], event: str, key: str) -> list[Point]:
+def curve(entries: Sequence[Mapping[str, object]], event: str, key: str) -> list[Point]:
     """(step, value) of one event in order of steps. Of a step logged twice, as a resumed run does, the later counts."""
     values = {
         _number(entry.get("step")): _number(entry[key])

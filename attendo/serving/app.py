@@ -10,7 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
 from attendo import __version__
-from attendo.serving import libretranslate, reference, v1, wire
+from attendo.serving import about, alternatives, attention, document, front, libretranslate, reference, v1, wire
 from attendo.serving.desk import Desk
 from attendo.serving.gate import Gate
 from attendo.serving.keys import Keys
@@ -38,13 +38,16 @@ def build(service: Service, *, keys: Keys | None = None, cors: Sequence[str] = (
     )
     desk = Desk(service, keys=keys, log_text=log_text)
     app.include_router(_operations(service))
-    app.include_router(v1.router(desk))
+    for part in (v1, alternatives, attention, document, about):
+        app.include_router(part.router(desk))
     app.include_router(libretranslate.router(desk))
+    app.include_router(front.router())
     app.include_router(_pages(app))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    paths = {*app.openapi()["paths"], "/docs", "/openapi.json"}
-    working = {path for path in paths if path.startswith("/v1/")} | {"/translate"}
+    described = app.openapi()["paths"]
+    paths = {*described, "/", "/docs", "/openapi.json"}
+    working = {path for path in described if path.startswith("/v1/") and "post" in described[path]} | {"/translate"}
     app.add_middleware(Gate, service=service, endpoints=paths, working=working)
     if cors:
         app.add_middleware(CORSMiddleware, allow_origins=list(cors), allow_methods=["GET", "POST"], allow_headers=["*"])
@@ -95,7 +98,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 
 def _pages(app: FastAPI) -> APIRouter:
-    """For people. A page to translate with belongs here, as the answer to GET /."""
+    """For people who write programs."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/docs")

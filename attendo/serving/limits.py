@@ -18,6 +18,7 @@ class Limits(Settings):
     terms: of a request's glossary.
     held: pieces of what the translation of one sentence must hold, tags, addresses, terms and so on, so that it is
         searched with them; what is beyond this may get lost, with a warning, as such a search takes long.
+    inspected: pieces of a sentence that is looked into, or of its translation; the maps grow with its square.
     requests: that compute at once, those that wait included.
     queue: sentences that wait, of all requests together.
     seconds: that a request may take, from its last byte on; its bytes may take as long again to come.
@@ -30,6 +31,7 @@ class Limits(Settings):
     max_length: Annotated[int, POSITIVE] = 500
     terms: Annotated[int, POSITIVE] = 200
     held: Annotated[int, POSITIVE] = 100
+    inspected: Annotated[int, POSITIVE] = 100
     requests: Annotated[int, POSITIVE] = 72
     queue: Annotated[int, POSITIVE] = 10_000
     seconds: Annotated[float, ABOVE_ZERO] = 60.0

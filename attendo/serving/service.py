@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.drafting import Draft, Sentence, Translation, divided, one_line, room
+from attendo.drafting import EXTRA_LENGTH, Candidate, Draft, Sentence, Translation, divided, one_line, room
 from attendo.machine import cores
 from attendo.serving.limits import Limits, Refusal
 from attendo.serving.metrics import Metrics
@@ -28,6 +28,7 @@ T = TypeVar("T")
 BATCH_TOKENS = 2048  # source positions times beam; about a tenth of a second of a small model on two cores
 QUICK = 1000  # characters that take less time than to hand them to a thread
 GREEDY = SearchOptions(beam=1)
+ALTERNATIVES = 5  # for one word
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -84,6 +85,14 @@ class Wanted:
     glossary: Mapping[str, str] | None = None
     keep: Sequence[Sequence[str]] | None = None
     scores: bool = False
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A translation that goes on differently, and the probability of the piece with which it does."""
+
+    probability: float
+    candidate: Candidate
 
 
 class Service:
@@ -195,6 +204,55 @@ class Service:
             source=sum(len(sentence.ids) for sentence in draft.sentences), target=sum(len(one[0].ids) for one in found)
         )
         yield translator.drafter.finish(draft, found, None)
+
+    async def translate_in_groups(
+        self, model: str, texts: Sequence[str], wanted: Wanted, *, at_once: int
+    ) -> AsyncGenerator[list[Translation]]:
+        """The translations of many texts, so many at once, in their order; together they keep within the limits."""
+        self._require_size(texts, len(texts))
+        sentences = 0
+        for start in range(0, len(texts), at_once):
+            group = slice(start, start + at_once)
+            keep = None if wanted.keep is None else wanted.keep[group]
+            done, _ = await self.translate(model, texts[group], replace(wanted, keep=keep))
+            sentences += sum(one.parts for one in done)
+            self.limits.require("sentences", sentences, "sentences")
+            yield done
+
+    async def alternatives(self, model: str, text: str, number: int, wanted: Wanted) -> list[Alternative]:
+        """What else could come after the prefix in the translation of one sentence of a text, likeliest first.
+
+        Each of the likeliest pieces that may come next begins a translation of its own; after white space it begins a
+        word as well.
+        """
+        translator, prefix = self.models.translators[model], wanted.prefix or ""
+        (draft,) = await self._drafts(translator, [text], replace(wanted, prefix=None))
+        if number >= len(draft.sentences):
+            raise Refusal(422, f"sentence {number}: the text has {len(draft.sentences)}, counted from 0.")
+        drafter, alone = translator.drafter, _only(draft, number)
+        (sentence,) = alone.sentences
+        begun = tuple(drafter.encode_prefix(prefix))
+        self.limits.require("max_length", len(begun), "prefix, in pieces")
+        # One more piece, and then the end: what the search keeps are the likeliest pieces.
+        options = replace(wanted.options, beam=self.limits.beam, n_best=self.limits.beam)
+        one_more = replace(sentence, prefix=begun, limit=len(begun) + 1, phrases=())
+        (nexts,), _ = await self._search(translator, options, True, [one_more])
+        joining = translator.tokenizers.target.joining_ids() if begun and prefix[-1:].isspace() else frozenset()
+        chances = {
+            one.ids[len(begun)]: math.exp(one.token_log_probs[len(begun)])
+            for one in nexts
+            if len(one.ids) > len(begun) and one.ids[len(begun)] not in joining
+        }
+        likeliest = sorted(chances, key=lambda id_: -chances[id_])[:ALTERNATIVES]
+        limit = max(sentence.limit, len(begun) + EXTRA_LENGTH)
+        drafts = [
+            replace(alone, sentences=(replace(sentence, prefix=(*begun, id_), limit=limit),)) for id_ in likeliest
+        ]
+        found, _ = await self._found(translator, drafts, wanted.options, scores=True)
+        return [
+            Alternative(chances[id_], drafter.finish(one, hypotheses, wanted.options).candidates[0])
+            for id_, one, hypotheses in zip(likeliest, drafts, found, strict=True)
+        ]
 
     async def score(self, model: str, pairs: Sequence[tuple[str, str]]) -> tuple[list[PairScore], float]:
         """log p of each pair, and how many seconds they waited for their turn."""

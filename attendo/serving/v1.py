@@ -1,19 +1,16 @@
 """attendo's own paths: /v1/translate, /v1/translate/stream, /v1/score."""
 
-import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
 from attendo.decoding.search import SearchOptions
-from attendo.drafting import Translation
-from attendo.errors import AttendoError
-from attendo.serving import log, wire
-from attendo.serving.desk import Desk, unless_gone
+from attendo.serving import wire
+from attendo.serving.desk import Desk, Event
 from attendo.serving.limits import Refusal
 from attendo.serving.service import GREEDY, Wanted
 
@@ -44,11 +41,7 @@ EVENT = {
 
 def router(desk: Desk) -> APIRouter:
     service = desk.service
-
-    async def admit(request: Request) -> None:  # a plain function would be given a thread for each request
-        desk.admit(request)
-
-    router = APIRouter(prefix="/v1", tags=["attendo"], dependencies=[Depends(admit)], responses=PROBLEMS)
+    router = APIRouter(prefix="/v1", tags=["attendo"], dependencies=[Depends(desk.require_key)], responses=PROBLEMS)
 
     @router.post("/translate", response_model=wire.TranslateAnswer, summary="Translate one text or several.")
     async def translate(request: Request, question: wire.TranslateQuestion) -> Response:
@@ -88,48 +81,16 @@ def router(desk: Desk) -> APIRouter:
         wanted = Wanted(
             options=GREEDY, max_length=question.max_length, prefix=question.prefix, glossary=question.glossary
         )
-        coming: asyncio.Queue[str | Translation | Exception] = asyncio.Queue()
 
-        async def produce() -> None:
-            try:
-                translating = service.stream(model, question.text, wanted)
-                async with service.admitted(), contextlib.aclosing(translating) as parts:
-                    async for part in parts:
-                        coming.put_nowait(part)
-            except Exception as error:
-                coming.put_nowait(error)
+        async def events() -> AsyncGenerator[Event]:
+            async with contextlib.aclosing(service.stream(model, question.text, wanted)) as parts:
+                async for part in parts:
+                    if isinstance(part, str):
+                        yield "token", wire.TokenEvent(text=part)
+                    else:
+                        yield "done", wire.DoneEvent.of(model, part, _timing(began, 0.0))
 
-        producing = asyncio.create_task(produce())
-        try:
-            first = await unless_gone(request, coming.get())
-            if isinstance(first, Exception):  # what is refused is refused before the answer begins
-                raise first
-        except BaseException:
-            producing.cancel()
-            raise
-
-        async def events() -> AsyncIterator[bytes]:
-            part: str | Translation | Exception = first
-            try:
-                while isinstance(part, str):
-                    yield wire.server_sent("token", wire.TokenEvent(text=part))
-                    part = await coming.get()
-                if isinstance(part, Translation):
-                    yield wire.server_sent("done", wire.DoneEvent.of(model, part, _timing(began, 0.0)))
-                elif isinstance(part, Refusal):
-                    yield wire.server_sent("error", wire.problem(str(part), limit=part.limit, value=part.value))
-                else:
-                    if not isinstance(part, AttendoError):
-                        service.metrics.error()
-                        log.failure("error", part, path=request.url.path)
-                    words = str(part) if isinstance(part, AttendoError) else "a fault of the server."
-                    yield wire.server_sent("error", wire.problem(words))
-            finally:
-                producing.cancel()
-
-        # nginx would gather the events otherwise.
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+        return await desk.stream(request, events())
 
     @router.post("/score", response_model=wire.ScoreAnswer, summary="log p of given translations.")
     async def score(request: Request, question: wire.ScoreQuestion) -> Response:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from attendo.drafting import Translation
+from attendo.drafting import Candidate, Translation
 from attendo.serving.limits import Refusal
 from attendo.translator import PairScore
 
@@ -89,6 +89,19 @@ class CandidateAnswer(Answer):
     finished: bool = Field(description="False: cut at the longest permitted length.")
     pieces: list[PieceAnswer]
 
+    @classmethod
+    def of(cls, one: Candidate) -> "CandidateAnswer":
+        return cls(
+            text=one.text,
+            log_prob=one.log_prob,
+            score=one.score,
+            finished=one.finished,
+            pieces=[
+                PieceAnswer(piece=each.piece, log_prob=each.log_prob, confidence=math.exp(each.log_prob))
+                for each in one.pieces
+            ],
+        )
+
 
 class WarningAnswer(Answer):
     kind: str = Field(description="repetition, length, copied, lost or cut")
@@ -112,22 +125,10 @@ class TranslationAnswer(Answer):
     def of(cls, one: Translation) -> "TranslationAnswer":
         return cls(
             text=one.text,
-            candidates=[
-                CandidateAnswer(
-                    text=candidate.text,
-                    log_prob=candidate.log_prob,
-                    score=candidate.score,
-                    finished=candidate.finished,
-                    pieces=[
-                        PieceAnswer(piece=each.piece, log_prob=each.log_prob, confidence=math.exp(each.log_prob))
-                        for each in candidate.pieces
-                    ],
-                )
-                for candidate in one.candidates
-            ],
+            candidates=[CandidateAnswer.of(candidate) for candidate in one.candidates],
             sentences=one.parts,
-            warnings=_warnings(one),
-            terms=_terms(one),
+            warnings=warnings_of(one),
+            terms=terms_of(one),
         )
 
 
@@ -164,8 +165,8 @@ class DoneEvent(Answer):
             model=model,
             text=one.text,
             sentences=one.parts,
-            warnings=_warnings(one),
-            terms=_terms(one),
+            warnings=warnings_of(one),
+            terms=terms_of(one),
             timing=timing,
         )
 
@@ -199,11 +200,11 @@ class State(Answer):
     status: str
 
 
-def _warnings(one: Translation) -> list[WarningAnswer]:
+def warnings_of(one: Translation) -> list[WarningAnswer]:
     return [WarningAnswer(kind=each.kind, message=each.message) for each in one.warnings]
 
 
-def _terms(one: Translation) -> list[TermAnswer]:
+def terms_of(one: Translation) -> list[TermAnswer]:
     return [TermAnswer(source=each.source, target=each.target, used=each.used) for each in one.terms]
 
 

@@ -56,7 +56,7 @@ _RUNS = "|".join(
 )
 
 # Scripts written without spaces: Thai, Lao, Tibetan, Myanmar, Khmer, kana, Han.
-_SPACELESS = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
+SPACELESS = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 
 
 class Tokenizer:
@@ -129,6 +129,25 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces of the vocabulary behind the ids, control pieces included."""
         return [self._pieces[id] for id in ids]
+
+    def spans(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Where each piece stands in the text that the ids spell: its first character, and the one after its last.
+
+        A character that several pieces spell is in the span of each. `<unk>` stands for one character, so that with
+        `ids = encode(text)` these are places in the text itself.
+        """
+        spelled = [b"?" if id == UNK else self._spelled[id] for id in ids]
+        begun = [0]  # characters that begin before each byte; one begins at every byte that does not continue it
+        for byte in b"".join(spelled):
+            begun.append(begun[-1] + (byte & 0xC0 != 0x80))
+        lead = int(spelled[:1] != [] and spelled[0].startswith(b" "))
+        spans, at = [], 0
+        for part in spelled:
+            end = at + len(part)
+            first = begun[at + 1] - 1 if part else begun[at]
+            spans.append((max(0, first - lead), max(0, begun[end] - lead)))
+            at = end
+        return spans
 
     def joining_ids(self) -> frozenset[int]:
         """The ids that go on with a word, were one right before them: they begin with a letter or digit, no space."""
@@ -230,7 +249,7 @@ def choose_vocab_size(words: int) -> int:
 def count_words(text: str) -> int:
     """Words between white space; where a script has no spaces, two characters count as one word."""
     words = len(text.split())
-    return words if text.isascii() else words + len(_SPACELESS.findall(text)) // 2
+    return words if text.isascii() else words + len(SPACELESS.findall(text)) // 2
 
 
 def _sample(lines: Iterable[str]) -> list[str]:

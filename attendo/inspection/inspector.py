@@ -1,0 +1,365 @@
+"""Looking inside: what a model saw, considered and doubted while it translated one sentence.
+
+Suffixes: T target pieces and EOS, S source pieces and EOS, V vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attendo.bundle import Bundle, open_bundle
+from attendo.data.batch import make_batch
+from attendo.decoding.search import Ids, SearchOptions, make_hypothesis
+from attendo.drafting import EXTRA_LENGTH, Drafter, Links, one_line
+from attendo.engines.torch_engine import TorchEngine
+from attendo.errors import ConfigError, DataError
+from attendo.inspection.alignment import Line, View, linked, owners, piece_links
+from attendo.inspection.fitting import view_of
+from attendo.inspection.heads import KINDS, Head, Kind, parse_head, without_heads
+from attendo.inspection.maps import AttentionMaps, attention_maps
+from attendo.inspection.tree import BeamTree, Node
+from attendo.machine import DeviceName, ready
+from attendo.models.transformer import Transformer
+from attendo.reporting import Reporter, Silent
+from attendo.text.corpus import trim
+from attendo.text.pair import TokenizerPair
+from attendo.text.tokenizer import BOS, CONTROLS, EOS, Tokenizer
+from attendo.text.words import word_spans
+
+ALTERNATIVES = 5
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a sentence: where it stands in the text, the pieces that touch it, and those that speak for it."""
+
+    text: str
+    start: int
+    end: int
+    pieces: tuple[int, ...]
+    own: tuple[int, ...]  # those with a letter or digit, where it has any
+
+
+@dataclass(frozen=True)
+class Side:
+    """A sentence on one side: its text, its pieces and EOS, its words."""
+
+    text: str
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, text: str, ids: Ids, tokenizer: Tokenizer) -> "Side":
+        spans, of_piece = tokenizer.spans(ids), owners(tokenizer, Line(text), text, ids)
+        words = tuple(
+            Word(
+                text[start:end],
+                start,
+                end,
+                tuple(i for i, (first, last) in enumerate(spans) if first < end and last > start),
+                tuple(i for i, owner in enumerate(of_piece) if owner == number),
+            )
+            for number, (start, end) in enumerate(word_spans(text))
+        )
+        return cls(text, tuple(ids), (*tokenizer.pieces(ids), CONTROLS[EOS]), words)
+
+    def owners(self) -> list[int | None]:
+        """The word that each piece speaks for."""
+        found: list[int | None] = [None] * len(self.ids)
+        for number, word in enumerate(self.words):
+            for piece in word.own:
+                found[piece] = number
+        return found
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A piece that could be written, with log p(piece | source, what comes before)."""
+
+    piece: str
+    log_prob: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"piece": self.piece, "log_prob": self.log_prob, "probability": math.exp(self.log_prob)}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the target, EOS included, and the likeliest pieces at its place, best first."""
+
+    chosen: Choice
+    alternatives: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What there is to see of one sentence. `tree` is the search, where the model chose the target itself."""
+
+    source: Side
+    target: Side
+    log_prob: float
+    score: float
+    maps: AttentionMaps
+    view: View
+    tokens: tuple[Token, ...]
+    tree: BeamTree | None
+    target_tokenizer: Tokenizer
+    without: tuple[Head, ...] = ()
+
+    @property
+    def alignment_TS(self) -> Tensor:
+        """The weights that say what belongs together, of all pieces and EOS on both sides."""
+        return self.view.weights(self.maps)[0].float().cpu()
+
+    def word_weights(self) -> list[list[float]]:
+        """How much each target word looks at each source word: target words × source words."""
+        weights = self.alignment_TS.tolist()
+        return [
+            [
+                sum(weights[t][s] for t in target.own for s in source.pieces) / max(1, len(target.own))
+                for source in self.source.words
+            ]
+            for target in self.target.words
+        ]
+
+    def links(self) -> Links:
+        """(source word, target word): those that belong together."""
+        pieces = piece_links(self.alignment_TS[None], [len(self.source.ids)], [len(self.target.ids)])[0]
+        if not pieces:
+            return ()
+        return tuple(sorted(set(linked(pieces, self.source.owners(), self.target.owners()))))
+
+    def weights(self, kind: Kind) -> list[Tensor]:
+        """[H, T, S] of each layer."""
+        return [layer_BHTS[0].float().cpu() for layer_BHTS in self.maps.of(kind)]
+
+    def labels(self, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Who looks, and what is looked at: the names of a map's rows and columns."""
+        source, target = self.source.pieces, self.target.pieces
+        match kind:
+            case "encoder":
+                return source, source
+            case "decoder":
+                return target, (CONTROLS[BOS], *target[:-1])
+            case "cross":
+                return target, source
+
+    def spelled(self, node: Node) -> str:
+        """The text of a path in the tree."""
+        assert self.tree is not None
+        return one_line(self.target_tokenizer.decode([one.id for one in self.tree.path(node)]))
+
+    def to_json(self, *, maps: bool = True) -> dict[str, Any]:
+        """Everything as plain values, weights to four decimals; `maps`: those of all heads, too."""
+        return {
+            "source": {"text": self.source.text, "pieces": list(self.source.pieces)},
+            "target": {"text": self.target.text, "pieces": list(self.target.pieces)},
+            "log_prob": self.log_prob,
+            "score": self.score,
+            "without_heads": [str(head) for head in self.without],
+            "words": {"source": _words(self.source), "target": _words(self.target)},
+            "alignment": {
+                "from": self.view.name,
+                "read": self.view.read,
+                "weights": _rounded(self.alignment_TS),
+                "word_weights": [[round(weight, 4) for weight in row] for row in self.word_weights()],
+                "words": [list(link) for link in self.links()],
+            },
+            "attention": {kind: self._map(kind) for kind in KINDS} if maps else None,
+            "tokens": [
+                {**token.chosen.to_json(), "alternatives": [one.to_json() for one in token.alternatives]}
+                for token in self.tokens
+            ],
+            "beam": None if self.tree is None else self._beam(self.tree),
+        }
+
+    def _map(self, kind: Kind) -> dict[str, Any]:
+        rows, columns = self.labels(kind)
+        weights = [_rounded(layer_HTS) for layer_HTS in self.weights(kind)]
+        return {"rows": list(rows), "columns": list(columns), "weights": weights}
+
+    def _beam(self, tree: BeamTree) -> dict[str, Any]:
+        pieces = self.target_tokenizer.pieces([node.id for node in tree.nodes])
+        best = {node.number for node in tree.best_path()} | {0}
+        runner_up = tree.runner_up()
+        return {
+            "width": tree.options.beam,
+            "nodes": [
+                {
+                    "id": node.number,
+                    "parent": node.parent,
+                    "step": node.step,
+                    "piece": piece,
+                    "log_prob": node.log_prob,
+                    "total": node.total,
+                    "score": node.score,
+                    "rank": node.rank,
+                    "state": node.state,
+                    "best": node.number in best,
+                }
+                for node, piece in zip(tree.nodes, pieces, strict=True)
+            ],
+            "hypotheses": [self._path(node) for node in tree.finished()],
+            "runner_up": None
+            if runner_up is None
+            else {
+                **self._path(runner_up.node),
+                "finished": runner_up.node.state == "finished",
+                "parts_at": runner_up.parted[0].step,
+                "best_piece": pieces[runner_up.parted[0].number],
+                "best_log_prob": runner_up.parted[0].log_prob,
+                "piece": pieces[runner_up.parted[1].number],
+                "log_prob_there": runner_up.parted[1].log_prob,
+                "behind_from": runner_up.behind_from,
+            },
+        }
+
+    def _path(self, node: Node) -> dict[str, Any]:
+        return {"node": node.number, "text": self.spelled(node), "log_prob": node.total, "score": node.score}
+
+
+class Inspector:
+    """A bundle opened up: the model in torch, and the view of its attention that aligns best."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: TokenizerPair,
+        *,
+        view: View,
+        max_length: int,
+        device: torch.device,
+        language: str = "",
+    ) -> None:
+        self.model = model.to(device)
+        self.tokenizers = tokenizers
+        self.view = view
+        self.device = device
+        longest = TorchEngine(model, device).longest_target
+        self.drafter = Drafter(tokenizers, max_length=max_length, longest_target=longest, language=language)
+
+    @classmethod
+    def from_bundle(
+        cls, bundle: Bundle, *, device: DeviceName = "auto", reporter: Reporter | None = None
+    ) -> "Inspector":
+        chosen, model = ready(device), bundle.model()
+        return cls(
+            model,
+            bundle.tokenizers,
+            view=view_of(bundle, model.to(chosen), reporter or Silent()),
+            max_length=bundle.config.data.max_length,
+            device=chosen,
+            language=bundle.languages[0] if bundle.languages else "",
+        )
+
+    def sentences(self, text: str) -> list[str]:
+        """The text as the model reads it: a sentence at a time, without markup."""
+        (draft,) = self.drafter.drafts([text])
+        return [sentence.text for sentence in draft.sentences]
+
+    def sizes(self, source: str, target: str = "") -> tuple[int, int]:
+        """How many pieces the two sides have."""
+        return len(self.tokenizers.source.encode(source)), len(self.tokenizers.target.encode(target))
+
+    def inspect(
+        self,
+        sentence: str,
+        *,
+        target: str | None = None,
+        options: SearchOptions | None = None,
+        without: Sequence[Head | str] = (),
+    ) -> Inspection:
+        """What the model makes of one sentence.
+
+        target: a translation to look at; without it, the one that the model finds by the options. without: heads that
+        are switched off, as in `without_heads`.
+        """
+        options = options or SearchOptions()
+        if options.sample or options.diversity_groups > 1:
+            raise ConfigError("a search is looked at as one beam: leave out sampling and diversity groups.")
+        config = self.model.config
+        heads = tuple(dict.fromkeys(parse_head(head, config) if isinstance(head, str) else head for head in without))
+        model = without_heads(self.model, heads) if heads else self.model
+        text = trim(sentence)
+        source_ids = self.tokenizers.source.encode(text)
+        if not source_ids:
+            raise DataError("there are no words to look at. Give a sentence.")
+        tree: BeamTree | None = None
+        if target is None:
+            tree = BeamTree(options, BOS)
+            found = TorchEngine(model, self.device).watched(source_ids, self._limit(source_ids), options, tree)[0]
+            target_ids: Ids = found.ids
+            target_text = one_line(self.tokenizers.target.decode(target_ids))
+        else:
+            target_text = trim(target)
+            target_ids = self.tokenizers.target.encode(target_text)
+        maps = attention_maps(model, make_batch([source_ids], [target_ids]).to(self.device))
+        tokens = self._tokens(model, maps, target_ids)
+        hypothesis = make_hypothesis(
+            target_ids, [token.chosen.log_prob for token in tokens], limit=len(target_ids) + 1, options=options
+        )
+        return Inspection(
+            source=Side.of(text, source_ids, self.tokenizers.source),
+            target=Side.of(target_text, target_ids, self.tokenizers.target),
+            log_prob=hypothesis.log_prob,
+            score=hypothesis.score,
+            maps=maps,
+            view=self.view,
+            tokens=tokens,
+            tree=tree,
+            target_tokenizer=self.tokenizers.target,
+            without=heads,
+        )
+
+    def _limit(self, source_ids: Ids) -> int:
+        longest = self.drafter.longest_target
+        usual = len(source_ids) + EXTRA_LENGTH
+        return usual if longest is None else min(usual, longest)
+
+    def _tokens(self, model: Transformer, maps: AttentionMaps, target_ids: Ids) -> tuple[Token, ...]:
+        with torch.inference_mode():
+            log_probs_TV = model.output(maps.hidden_BTD[0]).float().log_softmax(dim=-1).cpu()
+        best = log_probs_TV.topk(min(ALTERNATIVES, log_probs_TV.shape[1]), dim=-1)
+        pieces = self.tokenizers.target.pieces
+        return tuple(
+            Token(
+                Choice(pieces([id_])[0], log_probs_V[id_].item()),
+                tuple(map(Choice, pieces(ids), values)),
+            )
+            for id_, log_probs_V, ids, values in zip(
+                [*target_ids, EOS], log_probs_TV, best.indices.tolist(), best.values.tolist(), strict=True
+            )
+        )
+
+
+def inspect(
+    bundle: Bundle | Path | str,
+    text: str,
+    *,
+    target: str | None = None,
+    options: SearchOptions | None = None,
+    without_heads: Sequence[str] = (),
+    device: DeviceName = "auto",
+) -> Inspection:
+    """Looks inside a bundle while it translates one sentence, or while it reads a given translation of it."""
+    opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
+    return Inspector.from_bundle(opened, device=device).inspect(
+        text, target=target, options=options, without=without_heads
+    )
+
+
+def _words(side: Side) -> list[dict[str, Any]]:
+    return [
+        {"text": word.text, "start": word.start, "end": word.end, "pieces": list(word.pieces)} for word in side.words
+    ]
+
+
+def _rounded(weights: Tensor) -> Any:
+    """Nested lists, to four decimals."""
+    return (weights.double() * 10_000).round().div(10_000).tolist()

@@ -1,0 +1,134 @@
+"""Attention as PNG: a labelled map of each head, and all heads of a kind side by side.
+
+A row is who looks, a column what is looked at, and the shade grows with the square root of the weight, so that small
+weights can be seen.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from attendo.inspection.heads import KINDS, Head, Kind
+from attendo.inspection.inspector import Inspection
+from attendo.storage import storage_errors
+
+INK = (22, 60, 130)
+TEXT = (27, 31, 39)
+MUTED = (91, 100, 114)
+EDGE = (216, 220, 228)
+WHITE = (255, 255, 255)
+CELL, SMALL_CELL = 26, 7
+FONT_SIZE = 15
+GAP = 14
+
+# Pillow's own font knows ASCII alone; for other letters one of these is used where the machine has it.
+FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "arial.ttf")
+EASTERN_FONTS = ("NotoSansCJK-Regular.ttc", "wqy-zenhei.ttc", "Arial Unicode.ttf", "msyh.ttc", "PingFang.ttc")
+EASTERN = 0x2E80  # the first code point that only those have
+
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+def write_pictures(seen: Inspection, folder: Path) -> list[Path]:
+    """alignment.png, encoder.png, decoder.png and cross.png, and of each head heads/KIND.LAYER.NUMBER.png."""
+    written = []
+    with storage_errors(folder):
+        (folder / "heads").mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures(seen):
+            picture.save(folder / name)
+            written.append(folder / name)
+    return written
+
+
+def pictures(seen: Inspection) -> Iterator[tuple[str, Image.Image]]:
+    yield "alignment.png", labelled(seen.alignment_TS, *seen.labels("cross"), title=f"alignment by {seen.view.name}")
+    for kind in KINDS:
+        layers = seen.weights(kind)
+        yield f"{kind}.png", side_by_side(layers, kind)
+        for layer, weights_HTS in enumerate(layers, start=1):
+            for number, weights_TS in enumerate(weights_HTS, start=1):
+                head = Head(kind, layer, number)
+                yield f"heads/{head}.png", labelled(weights_TS, *seen.labels(kind), title=str(head))
+
+
+def heat(weights_TS: Tensor, cell: int) -> Image.Image:
+    """One square of `cell` pixels for each weight."""
+    rows, columns = weights_TS.shape
+    shades = weights_TS.clamp(0, 1).sqrt().flatten().tolist()
+    picture = Image.new("RGB", (columns, rows))
+    picture.putdata([tuple(round(w + s * (i - w)) for w, i in zip(WHITE, INK, strict=True)) for s in shades])
+    return picture.resize((columns * cell, rows * cell), Image.Resampling.NEAREST)
+
+
+def labelled(weights_TS: Tensor, rows: Sequence[str], columns: Sequence[str], *, title: str) -> Image.Image:
+    """A map with the pieces at its left and, turned, above it."""
+    rows, columns = ([label.replace("▁", "_") for label in labels] for labels in (rows, columns))
+    use = font("".join((*rows, *columns, title)))
+    left = GAP + max(_width(use, row) for row in rows) + 8
+    top = GAP + 2 * FONT_SIZE + max(_width(use, column) for column in columns) + 8
+    map_ = heat(weights_TS, CELL)
+    size = max(left + map_.width, GAP + _width(use, title)) + GAP, top + map_.height + GAP
+    picture = Image.new("RGB", size, WHITE)
+    draw = ImageDraw.Draw(picture)
+    draw.text((GAP, GAP), title, fill=MUTED, font=use)
+    picture.paste(map_, (left, top))
+    draw.rectangle((left - 1, top - 1, left + map_.width, top + map_.height), outline=EDGE)
+    for number, row in enumerate(rows):
+        middle = top + number * CELL + CELL // 2
+        draw.text((left - 8, middle), row, fill=TEXT, font=use, anchor="rm")
+    for number, column in enumerate(columns):
+        label = _turned(use, column)
+        picture.paste(label, (left + number * CELL + (CELL - label.width) // 2, top - 6 - label.height))
+    return picture
+
+
+def side_by_side(layers: Sequence[Tensor], kind: Kind) -> Image.Image:
+    """All heads of a kind: a row for each layer, a column for each head."""
+    use = font(kind)
+    maps = [[heat(weights_TS, SMALL_CELL) for weights_TS in weights_HTS] for weights_HTS in layers]
+    width, height = maps[0][0].width, max(maps[0][0].height, FONT_SIZE)
+    left, top = GAP + _width(use, "layer 10") + 8, GAP + FONT_SIZE + 8
+    size = left + len(maps[0]) * (width + GAP), top + len(maps) * (height + GAP)
+    picture = Image.new("RGB", size, WHITE)
+    draw = ImageDraw.Draw(picture)
+    draw.text((GAP, GAP), kind, fill=MUTED, font=use)
+    for number in range(len(maps[0])):
+        draw.text((left + number * (width + GAP), GAP), f"head {number + 1}", fill=MUTED, font=use)
+    for layer, row in enumerate(maps):
+        y = top + layer * (height + GAP)
+        draw.text((GAP, y), f"layer {layer + 1}", fill=MUTED, font=use)
+        for number, map_ in enumerate(row):
+            x = left + number * (width + GAP)
+            picture.paste(map_, (x, y))
+            draw.rectangle((x - 1, y - 1, x + map_.width, y + map_.height), outline=EDGE)
+    return picture
+
+
+def font(text: str) -> Font:
+    """One that can write the text, as far as there is one."""
+    last = max(map(ord, text), default=0)
+    return _font((*EASTERN_FONTS, *FONTS) if last >= EASTERN else FONTS if last > 127 else ())
+
+
+@cache
+def _font(names: tuple[str, ...]) -> Font:
+    for name in names:
+        try:
+            return ImageFont.truetype(name, FONT_SIZE)
+        except OSError:
+            continue
+    return ImageFont.load_default(FONT_SIZE)
+
+
+def _width(use: Font, text: str) -> int:
+    return round(use.getlength(text))
+
+
+def _turned(use: Font, text: str) -> Image.Image:
+    """Text that reads upwards."""
+    label = Image.new("RGB", (max(1, _width(use, text)), FONT_SIZE + 5), WHITE)
+    ImageDraw.Draw(label).text((0, 0), text, fill=TEXT, font=use)
+    return label.rotate(90, expand=True)

@@ -1,0 +1,226 @@
+// Translate: text on the left, its translation on the right as one types.
+
+import { ask, complaint, Latest } from "./api.js";
+import { byId, el, roving, show } from "./dom.js";
+import { glossary } from "./glossary.js";
+import { state, when } from "./state.js";
+import { bySentence, placed } from "./target.js";
+import { languageName, number, percent, t } from "./words.js";
+
+const PAUSE = 250; // milliseconds without a key before the server is asked
+const RETRY = 3; // seconds until a server that is gone is asked again
+const SURE = 0.8;
+const UNSURE = 0.4;
+
+const translating = new Latest();
+const choosing = new Latest();
+let timer = null;
+let shown = null; // {text, pieces, warnings, terms} of the translation that is seen
+
+function soon(milliseconds) {
+  clearTimeout(timer);
+  timer = setTimeout(translate, milliseconds);
+}
+
+function translate() {
+  clearTimeout(timer);
+  closeMenu();
+  const text = byId("source").value;
+  if (!text.trim() || !state.model) {
+    translating.stop();
+    shown = null;
+    draw();
+    return;
+  }
+  byId("busy").textContent = t("translating");
+  byId("target").setAttribute("aria-busy", "true");
+  const question = { text, model: state.model.name, glossary: glossary() };
+  translating.run((signal) => ask("v1/translate", question, signal), answered, failed);
+}
+
+function answered({ translations: [one] }) {
+  shown = { text: one.text, pieces: one.candidates[0].pieces, warnings: one.warnings, terms: one.terms };
+  draw();
+}
+
+function failed(error) {
+  settle();
+  show(byId("told"), complaint(error));
+  if ([0, 429, 503].includes(error.status)) soon(1000 * (Number(error.retryAfter) || RETRY));
+}
+
+function settle() {
+  byId("busy").textContent = "";
+  byId("target").removeAttribute("aria-busy");
+}
+
+/** The translation, word by word, and what is to be said about it. */
+function draw() {
+  settle();
+  name();
+  byId("copy").hidden = !shown;
+  byId("legend").hidden = !shown;
+  const target = byId("target");
+  if (!shown) {
+    show(target);
+    show(byId("told"));
+    return;
+  }
+  target.lang = state.model.target ?? "";
+  const { sentences, words } = placed(shown.text, shown.pieces, state.model.target);
+  const children = [];
+  let at = 0;
+  for (const word of words) {
+    const sureness = word.confidence === null || word.confidence >= SURE ? 3 : word.confidence >= UNSURE ? 2 : 1;
+    const title = word.confidence === null ? null : t("probability", { percent: percent(word.confidence) });
+    children.push(
+      shown.text.slice(at, word.start),
+      el("span", { class: `word sure-${sureness}`, role: "button", "aria-haspopup": "menu", title }, word.text),
+    );
+    at = word.start + word.text.length;
+  }
+  show(target, ...children, shown.text.slice(at));
+  const nodes = [...target.querySelectorAll(".word")];
+  const choose = (node) => {
+    if (!target.ariaBusy) openMenu(node, words[nodes.indexOf(node)], sentences);
+  };
+  target.onkeydown = roving(nodes, { onchoose: choose });
+  target.onclick = (event) => event.target.classList.contains("word") && choose(event.target);
+  tell();
+}
+
+function tell() {
+  const told = [
+    ...shown.warnings.map(({ kind, message }) =>
+      el("p", { class: "notice" }, el("b", {}, t(`warning ${kind}`)), ` – ${message}`),
+    ),
+    ...shown.terms.map((term) => el("p", { class: "notice fine" }, t(term.used ? "term used" : "term lost", term))),
+  ];
+  if (shown.chosen) told.push(el("p", { class: "notice fine" }, t("chosen for", { word: shown.chosen })));
+  show(byId("told"), ...told);
+}
+
+// --- alternatives for a word -------------------------------------------------------------------------------------
+
+function openMenu(node, word, sentences) {
+  const menu = byId("menu");
+  const { start, end } = sentences[word.sentence];
+  const prefix = shown.text.slice(start, word.start);
+  const under = (...children) => {
+    const close = el("button", { class: "plain", onclick: () => closeMenu(node) }, t("close"));
+    const title = el("span", { class: "quiet" }, t("alternatives", { word: word.text }));
+    const head = el("div", { class: "bar" }, title, close);
+    show(menu, head, ...children);
+    menu.hidden = false;
+    menu.style.top = `${node.offsetTop + node.offsetHeight + 6}px`;
+    const room = menu.parentElement.clientWidth - menu.offsetWidth - 8;
+    menu.style.left = `${Math.max(0, Math.min(node.offsetLeft, room))}px`;
+  };
+  under(el("p", { class: "quiet", role: "status" }, t("looking for alternatives")));
+  menu.onkeydown = (event) => event.key === "Escape" && closeMenu(node);
+  const question = {
+    text: byId("source").value,
+    sentence: word.sentence,
+    prefix,
+    model: state.model.name,
+    glossary: glossary(),
+  };
+  choosing.run(
+    (signal) => ask("v1/alternatives", question, signal),
+    ({ alternatives }) => {
+      if (alternatives.length === 0) return under(el("p", { class: "quiet" }, t("no alternatives")));
+      const items = alternatives.map(({ probability, translation }) => {
+        const rest = translation.text.startsWith(prefix) ? translation.text.slice(prefix.length) : translation.text;
+        const [, first, more] = rest.match(/^(\s*\S+)([^]*)$/) ?? [null, rest, ""];
+        const onclick = () => take(translation, word, start, end, first.trim());
+        return el(
+          "button",
+          { role: "menuitem", class: "plain option", onclick, dir: "auto", lang: state.model.target },
+          el("span", {}, el("b", {}, first), el("span", { class: "quiet" }, more)),
+          el("span", { class: "quiet number" }, percent(probability)),
+        );
+      });
+      const list = el("div", { role: "menu", "aria-label": t("alternatives", { word: word.text }) }, items);
+      list.addEventListener("keydown", roving(items, { onchoose: (item) => item.click() }));
+      under(list);
+      items[0].focus();
+    },
+    (error) => under(complaint(error)),
+  );
+}
+
+function closeMenu(then) {
+  choosing.stop();
+  if (byId("menu").hidden) return;
+  byId("menu").hidden = true;
+  then?.focus();
+}
+
+/** Puts another translation in the place of a sentence's. */
+function take(translation, word, start, end, first) {
+  const pieces = bySentence(shown.pieces);
+  pieces[word.sentence] = translation.pieces;
+  const text = shown.text.slice(0, start) + translation.text + shown.text.slice(end);
+  closeMenu();
+  shown = { ...shown, text, pieces: pieces.flat(), chosen: first };
+  draw();
+  const nodes = [...byId("target").querySelectorAll(".word")];
+  const place = placed(text, shown.pieces, state.model.target).words.findIndex((one) => one.start >= word.start);
+  const node = nodes[place] ?? nodes.at(-1);
+  nodes.forEach((one) => (one.tabIndex = one === node ? 0 : -1));
+  node?.focus();
+}
+
+// --- the rest ----------------------------------------------------------------------------------------------------
+
+function name() {
+  byId("source-name").textContent = languageName(state.model?.source) ?? t("text");
+  byId("target-name").textContent = languageName(state.model?.target) ?? t("translation");
+  const length = byId("source").value.length;
+  byId("count").textContent = length ? t("characters", { n: number(length) }) : "";
+  byId("clear").hidden = !length;
+}
+
+async function copy() {
+  if (!shown) return;
+  if (navigator.clipboard) await navigator.clipboard.writeText(shown.text);
+  else {
+    // Over plain HTTP a page has no clipboard of its own, but what is selected can be copied.
+    getSelection().selectAllChildren(byId("target"));
+    document.execCommand("copy");
+  }
+  byId("copy").textContent = t("copied");
+  setTimeout(() => (byId("copy").textContent = t("copy")), 1500);
+}
+
+export function startTranslate() {
+  const source = byId("source");
+  source.addEventListener("input", () => {
+    state.source = source.value;
+    name();
+    translating.stop(); // its answer would be to another question
+    byId("target").setAttribute("aria-busy", "true");
+    soon(PAUSE);
+  });
+  source.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
+  });
+  byId("clear").addEventListener("click", () => {
+    source.value = "";
+    source.dispatchEvent(new Event("input"));
+    source.focus();
+  });
+  byId("copy").addEventListener("click", copy);
+  addEventListener("keydown", (event) => event.altKey && event.code === "KeyC" && copy());
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("#menu, .word")) closeMenu();
+  });
+  when("model", () => {
+    source.lang = state.model.source ?? "";
+    name();
+    translate();
+  });
+  when("glossary key", translate);
+  when("words", () => (shown ? draw() : name()));
+  name();
+}

@@ -1,0 +1,365 @@
+"""The web page in a real Chromium: what a person does there, and that it keeps to its rules."""
+
+import copy
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys as Keyboard
+
+from attendo.serving.keys import Key, Keys
+from attendo.serving.limits import Limits
+from tests.serving.browser import Page, browser
+from tests.serving.running import running
+
+VIEWS = ("translate", "inside", "run")
+AXE = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+HOSTILE = '<img src=x onerror="document.title = 1"> one.'
+
+
+@pytest.fixture(scope="module")
+def opened(tiny, tmp_path_factory) -> Iterator[Page]:
+    """One server and one browser for all."""
+    folder = tmp_path_factory.mktemp("browser")
+    backwards = copy.copy(tiny)
+    backwards.languages = ("de", "en")
+    with (
+        running({"numerals": tiny, "backwards": backwards}, limits=Limits(characters=2000)) as server,
+        browser(folder) as driver,
+    ):
+        yield Page(driver, server.url, folder / "downloads")
+
+
+@pytest.fixture
+def page(opened: Page) -> Iterator[Page]:
+    """As on the first visit; and whatever happened, the browser had nothing to complain about."""
+    opened.begin()
+    yield opened
+    assert opened.console() == []
+
+
+def test_a_translation_comes_as_one_types(page):
+    assert page.text("#source-name") == "English"
+    assert page.text("#target-name") == "German"
+    page.translate("five green.", "fünf grün.")
+    assert [word.text for word in page.all("#target .word")] == ["fünf", "grün"]
+    assert page.all("#target .word")[0].get_attribute("title").endswith("sure")
+    page.one("#source").send_keys(" one two.")
+    page.until_text("#target", "fünf grün. eins zwei.")
+    page.one("#clear").click()
+    page.until(lambda: page.text("#target") == "")
+
+
+def test_an_answer_that_comes_too_late_is_never_shown(page):
+    page.script("""
+        const fetched = window.fetch;
+        window.held = [];
+        window.fetch = (path, options) => {
+          if (path !== "v1/translate" || JSON.parse(options.body).text !== "one.") return fetched(path, options);
+          const late = { ...options, signal: undefined };
+          return new Promise((resolve) => held.push(() => fetched(path, late).then(resolve)));
+        };
+    """)
+    page.type("one.")
+    page.until(lambda: page.script("return held.length"))
+    page.translate("two.", "zwei.")
+    page.driver.execute_async_script("""
+        const done = arguments[0];
+        held[0]().then(() => setTimeout(done, 50));
+    """)
+    assert page.text("#target") == "zwei."
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "language", "words", "sentences"),
+    [
+        (
+            "Ein Mann, ja.\n\n  Er lacht.",
+            "▁Ein ▁Ma nn , ▁ja . / ▁Er ▁lacht . /",
+            "de",
+            [("Ein", 0, 0), ("Mann", 0, 1), ("ja", 0, 4), ("Er", 1, 7), ("lacht", 1, 8)],
+            ["Ein Mann, ja.", "Er lacht."],
+        ),
+        (
+            "Café ☂. Da.",
+            "▁Caf <0xC3> <0xA9> ▁ <0xE2> . / ▁Da . /",
+            "de",
+            [("Café", 0, 0), ("Da", 1, 7)],
+            ["Café ☂.", "Da."],
+        ),
+        ("auf der Bank", "auf der Ban ##k /", "de", [("auf", 0, 0), ("der", 0, 1), ("Bank", 0, 2)], ["auf der Bank"]),
+        ("我们喜欢你。", "▁我们 喜 欢 你 。 /", "zh", [("我们", 0, 0), ("喜欢", 0, 2), ("你", 0, 3)], ["我们喜欢你。"]),
+        (
+            "<b>so</b> oft",
+            "▁so ▁oft /",
+            "de",
+            [("b", 0, None), ("so", 0, 0), ("b", 0, None), ("oft", 0, 1)],
+            ["<b>so</b> oft"],
+        ),
+        ("", "", "de", [], []),
+    ],
+    ids=["sentences", "bytes", "wordpiece", "chinese", "markup", "nothing"],
+)
+def test_words_are_found_in_a_translation(page, text, pieces, language, words, sentences):
+    """Confidences count down, so that a word's is that of its last piece."""
+    given = [
+        {"piece": "" if piece == "/" else piece, "confidence": 1 - number / 100}
+        for number, piece in enumerate(pieces.split())
+    ]
+    found = page.driver.execute_async_script(
+        "const done = arguments[3]; import('/page/target.js').then(({placed}) => done(placed(...arguments)))",
+        text,
+        given,
+        language,
+    )
+    assert [text[one["start"] : one["end"]] for one in found["sentences"]] == sentences
+    assert [(one["text"], one["sentence"]) for one in found["words"]] == [word[:2] for word in words]
+    for one, (word, _, first) in zip(found["words"], words, strict=True):
+        assert text[one["start"] :].startswith(word)
+        if first is None:
+            continue
+        assert one["confidence"] <= 1 - first / 100
+
+
+def test_another_word_is_chosen_and_what_follows_is_translated_again(page):
+    page.translate("six. five green.", "sechs. fünf grün.")
+    page.all("#target .word")[1].click()
+    items = page.until(lambda: page.all("#menu [role=menuitem]"))
+    assert 2 <= len(items) <= 5
+    assert items[0].text.startswith("fünf")
+    assert page.focused() == items[0]
+    page.press(Keyboard.ARROW_DOWN)
+    other = page.focused().find_element("css selector", "b").text
+    assert other != "fünf"
+    page.press(Keyboard.ENTER)
+    page.until_text("#target", f"sechs. {other}")
+    assert page.text("#target").startswith(f"sechs. {other}")
+    assert page.focused().text == other.rstrip(".")
+    assert not page.one("#menu").is_displayed()
+
+
+def test_the_keyboard_is_enough(page):
+    page.translate("five green.", "fünf grün.")
+    page.script("arguments[0].focus()", page.all("#target .word")[0])
+    page.press(Keyboard.ARROW_RIGHT)
+    assert page.focused().text == "grün"
+    page.press(Keyboard.ENTER)
+    page.until(lambda: page.all("#menu [role=menuitem]"))
+    page.press(Keyboard.ESCAPE)
+    assert page.focused().text == "grün"
+    page.press_with(Keyboard.ALT, "2")
+    page.until(lambda: page.one("#inside").is_displayed())
+    page.script("arguments[0].focus()", page.one("#tab-inside"))
+    page.press(Keyboard.ARROW_RIGHT)
+    page.until(lambda: page.one("#run").is_displayed())
+    assert page.driver.current_url.endswith("#run")
+
+
+def test_markup_in_a_text_is_text(page):
+    page.translate(HOSTILE, "<img src=x onerror=")
+    page.one("#term-source").send_keys("<b>one</b>")
+    page.one("#term-target").send_keys("<i>eins</i>")
+    page.one("#add-term button").click()
+    assert page.text("#terms").startswith("<b>one</b>→<i>eins</i>")
+    page.one("#tab-inside").click()
+    page.until(lambda: page.all(".heat tbody td"))
+    assert page.one("#inside-source").get_property("value") == HOSTILE
+    assert not page.all("main script, main img, #terms b, #terms i")
+    assert page.driver.title == "Look inside – attendo"
+
+
+def test_a_glossary_is_used_and_remembered(page):
+    page.one("#term-source").send_keys("green")
+    page.one("#term-target").send_keys("Cologne")
+    page.one("#term-target").send_keys(Keyboard.ENTER)
+    page.translate("five green.", "fünf Cologne.")
+    page.until_text("#told", "“green” became “Cologne”")
+    page.open()
+    assert page.text("#terms").startswith("green→Cologne")
+    page.one("#terms button").click()
+    page.translate("five green.", "fünf grün.")
+
+
+@pytest.mark.parametrize("name", ["notes.md", "<b>.md"])
+def test_a_file_is_dropped_and_comes_back_translated(page, name):
+    content = "\ufeff# one two.\r\n\r\n" + "* five green.\r\n" * 31
+    page.script(
+        """
+        const files = new DataTransfer();
+        files.items.add(new File([arguments[1]], arguments[0]));
+        document.getElementById("drop").dispatchEvent(
+          new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+        """,
+        name,
+        content,
+    )
+    link = page.until(lambda: page.all("#document-told a"))[0]
+    assert link.text == f"Download {name.replace('.md', '.de.md')}"
+    assert "32 passages" in page.text("#document-told")
+    if name == "notes.md":
+        link.click()
+        saved = page.downloads / "notes.de.md"
+        page.until(saved.exists)
+        found = saved.read_bytes().decode("utf-8")
+        assert found == "\ufeff# eins zwei.\r\n\r\n" + "* fünf grün.\r\n" * 31
+
+
+def test_a_file_that_is_no_text(page):
+    page.script("""
+        const files = new DataTransfer();
+        files.items.add(new File([new Uint8Array([255, 254, 0])], "a.txt"));
+        document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer: files }));
+    """)
+    page.until_text("#document-told", "a.txt is not UTF-8 text")
+
+
+def test_problems_are_told_in_words(page):
+    page.script("arguments[0].value = 'one '.repeat(600)", page.one("#source"))
+    page.one("#source").send_keys("x")
+    page.until_text("#told", "Too long: this server takes 2,000 characters at once.")
+    assert "422" in page.console()[0]
+    page.script("""
+        window.fetch = async () => new Response('{"error": "busy"}', { status: 503, headers: { "retry-after": "17" } });
+    """)
+    page.type("one.")
+    page.until_text("#told", "Trying again in 17 s.")
+    page.script("window.fetch = async () => { throw new TypeError() }")
+    page.type("two.")
+    page.until_text("#told", "The server cannot be reached.")
+
+
+def test_every_head_can_be_looked_at(page):
+    page.translate("five green.", "fünf grün.")
+    page.one("#tab-inside").click()
+    page.until(lambda: page.all(".heat tbody td"))
+    target = page.all("#inside-shown p.text .word")[1]
+    target.click()
+    page.until_text("#inside-shown", "“grün.” looks at:")
+    assert target.get_attribute("aria-pressed") == "true"
+    assert len(page.all(".lit")) == 2
+    assert max(map(page.weight, page.all(".lit"))) > 0
+    heads = page.all("button.head")
+    assert len(heads) == 3 * 2  # a layer of two heads: cross, encoder, decoder
+    heads[0].click()
+    page.until(lambda: page.one("#head").is_displayed())
+    assert page.text("#head-name") == "Cross: translation to source, layer 1, head 1"
+    rows = page.all("#head .heat tbody tr")
+    for row in rows:
+        assert sum(map(page.weight, row.find_elements("css selector", "td"))) == pytest.approx(1, abs=0.01)
+    page.one("#head-after").click()
+    assert page.text("#head-name").endswith("layer 1, head 2")
+    page.one("#head-off").click()
+    page.until_text("#inside-told", "Without Cross: translation to source, layer 1, head 2.")
+
+
+def test_the_search_and_the_pieces_are_shown(page):
+    page.translate("five green. one.", "fünf grün. eins.")
+    page.one("#tab-inside").click()
+    page.until(lambda: page.all(".tree .edge.best"))
+    few = len(page.all(".tree .node"))
+    page.one(".check input").click()
+    page.until(lambda: len(page.all(".tree .node")) > few)
+    assert "Second was" in page.text("#inside-shown")
+    rows = page.all(".tokens tbody tr")
+    assert all(len(row.find_elements("css selector", ".chip")) == 5 for row in rows)
+    assert len(page.all(".tokens .taken")) >= len(rows) - 1
+    page.all("#inside-told button")[1].click()
+    page.until(lambda: page.text("#inside-shown p.text .word") == "eins.")
+
+
+def test_the_run_is_shown(page, trained):
+    page.one("#tab-run").click()
+    page.until(lambda: page.all("#run .chart"))
+    assert len(page.all("#run .chart")) == 3
+    assert all(chart.find_elements("css selector", ".line") for chart in page.all("#run .chart"))
+    shown = page.text("#run")
+    scores = json.loads((trained.path / "scores.json").read_text(encoding="utf-8"))
+    assert scores["validation"]["bleu"]["signature"] in shown
+    assert f"{scores['validation']['chrf']['score']:.2f}" in shown
+    assert "train.en" in shown
+    assert str(trained.path.parent) not in shown
+    assert page.all("#run .samples tbody tr")
+
+
+def test_another_model(page):
+    options = page.all("#model option")
+    assert [one.text for one in options] == ["English → German · numerals", "German → English · backwards"]
+    options[1].click()
+    page.until(lambda: page.text("#source-name") == "German")
+    page.open()
+    assert page.text("#source-name") == "German"
+
+
+def test_language_and_colours_are_switched_and_remembered(page):
+    page.one("#language").click()
+    assert page.text("#tab-inside") == "看看内部"
+    assert page.one("html").get_attribute("lang") == "zh-CN"
+    assert page.text("#source-name") == "英语"
+
+    def background() -> Any:
+        return page.script("return getComputedStyle(document.body).backgroundColor")
+
+    page.one("#theme").click()
+    light = background()
+    page.one("#theme").click()
+    dark = background()
+    assert light == "rgb(246, 247, 249)"
+    assert dark == "rgb(18, 21, 27)"
+    page.open()
+    assert background() == dark
+    assert page.text("#tab-inside") == "看看内部"
+    page.one("#language").click()
+    assert page.one("html").get_attribute("lang") == "en"
+
+
+def test_a_key_is_asked_for(page, tiny):
+    with running({"numerals": tiny}, keys=Keys([Key.of("sesame")])) as server:
+        other = Page(page.driver, server.url, page.downloads)
+        other.open()
+        other.type("one.")
+        other.until(lambda: other.one("#key").is_displayed())
+        other.one("#key-given").send_keys("sesame", Keyboard.ENTER)
+        other.until_text("#target", "eins.")
+        assert not other.one("#key").is_displayed()
+        assert other.script("return localStorage.length") == 0
+        (complaint,) = other.console()
+        assert "401" in complaint
+
+
+def test_it_fits_a_phone(page):
+    page.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    )
+    try:
+        page.translate("five green.", "fünf grün.")
+        for view in VIEWS:
+            page.one(f"#tab-{view}").click()
+            page.until(lambda view=view: page.one(f"#{view}").is_displayed())
+            page.until(lambda view=view: page.all({"inside": ".heat", "run": ".chart"}.get(view, "#target .word")))
+            assert page.script("return document.documentElement.scrollWidth") <= 390, view
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_rules_of_accessibility_hold(page, theme):
+    while page.one("html").get_attribute("data-theme") != theme:
+        page.one("#theme").click()
+    page.translate("five green.", "fünf grün.")
+    for view in VIEWS:
+        page.one(f"#tab-{view}").click()
+        page.until(lambda view=view: page.all({"inside": ".tree", "run": ".chart"}.get(view, "#target .word")))
+        assert broken(page, theme) == [], view
+    page.one("#tab-inside").click()
+    page.all("button.head")[0].click()
+    assert broken(page, theme) == [], "a head"
+
+
+def broken(page: Page, theme: str) -> list[str]:
+    """What axe-core objects to; in the dark only colours differ, so that the other rules need no second look."""
+    page.script(AXE)
+    rules = {"runOnly": ["color-contrast"]} if theme == "dark" else {}
+    found = page.driver.execute_async_script("axe.run(arguments[0]).then(arguments[1])", rules)
+    return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]
