@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from attendo.data.batch import Batch
+from attendo.data.batch import AnyBatch
 from attendo.data.batching import Indices, Lengths, epoch_plan
 
 T = TypeVar("T")
@@ -23,15 +23,15 @@ class Pairs(Protocol):
     """What batches are made of: a store as it is, or cut into other pieces in each epoch."""
 
     def lengths(self, epoch: int) -> tuple[Lengths, Lengths]:
-        """Of all sources and of all targets."""
+        """Of all sources and of all targets; rows without a target have the length 0 there."""
         ...
 
-    def batch(self, indices: Indices, epoch: int) -> Batch: ...
+    def batch(self, indices: Indices, epoch: int) -> AnyBatch: ...
 
 
 def batches_from(
     pairs: Pairs, position: Position, *, batch_tokens: int, seed: int
-) -> Iterator[tuple[Batch, Position, float]]:
+) -> Iterator[tuple[AnyBatch, Position, float]]:
     """Yields (batch, the position after it, the epoch as a fraction), epoch after epoch.
 
     While one is used, the next is made.
@@ -41,7 +41,7 @@ def batches_from(
 
 def _batches(
     pairs: Pairs, position: Position, *, batch_tokens: int, seed: int
-) -> Iterator[tuple[Batch, Position, float]]:
+) -> Iterator[tuple[AnyBatch, Position, float]]:
     epoch, first = position.epoch, position.batch
     while True:
         plan = epoch_plan(*pairs.lengths(epoch), batch_tokens=batch_tokens, seed=seed, epoch=epoch)

@@ -8,9 +8,10 @@ import torch
 from attendo.bundle import open_bundle
 from attendo.config import from_dict, merge, parse_assignments, to_dict, unknown_key
 from attendo.errors import ConfigError
+from attendo.models.family import build_model
 from attendo.models.presets import PresetName, sizes
 from attendo.models.settings import TransformerConfig
-from attendo.models.transformer import build, parameter_table
+from attendo.models.transformer import parameter_table
 
 
 def bundle_facts(path: str) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def bundle_facts(path: str) -> dict[str, Any]:
     bundle = open_bundle(path)
     config, data = to_dict(bundle.config), bundle.data()
     with torch.device("meta"):
-        parameters = parameter_table(build(bundle.config.model))
+        parameters = parameter_table(build_model(bundle.config.model))
     return {
         "bundle": str(bundle.path),
         "languages": list(bundle.languages) if bundle.languages else None,
@@ -40,5 +41,5 @@ def preset_facts(preset: PresetName, vocab_size: int, assignments: Iterable[str]
     values = merge(sizes(preset), vocabularies, given.get("model", {}))
     config = from_dict(TransformerConfig, values, where="model.")
     with torch.device("meta"):
-        parameters = parameter_table(build(config))
+        parameters = parameter_table(build_model(config))
     return {"preset": preset, "parameters": parameters, "model": to_dict(config)}
