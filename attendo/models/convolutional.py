@@ -39,9 +39,12 @@ HALF = math.sqrt(0.5)
 class ConvolutionalEncoder(nn.Module):
     """Embedding, then convolutions that see as much before as after."""
 
-    def __init__(self, embedding: Embedding, convolutions: Iterable[GatedConvolution], *, dropout: float) -> None:
+    def __init__(
+        self, embedding: Embedding, convolutions: Iterable[GatedConvolution], *, width: int, dropout: float
+    ) -> None:
         super().__init__()
         self.embedding = embedding
+        self.beside = width // 2
         self.convolutions = nn.ModuleList(convolutions)
         self.dropout = Dropout(dropout)
 
@@ -50,9 +53,8 @@ class ConvolutionalEncoder(nn.Module):
         real_BS1 = real_B11S[:, 0, 0, :, None]
         e_BSD = x_BSD = self.embedding(source_BS)
         for convolution in self.convolutions:
-            beside = convolution.width // 2
             # Beyond the edge of a text are zeros, whatever padding its neighbours need.
-            seen_BPD = F.pad(self.dropout(x_BSD) * real_BS1, (0, 0, beside, beside))
+            seen_BPD = F.pad(self.dropout(x_BSD) * real_BS1, (0, 0, self.beside, self.beside))
             x_BSD = HALF * (x_BSD + convolution(seen_BPD))
         return torch.cat((x_BSD, HALF * (x_BSD + e_BSD)), dim=-1)
 
@@ -78,9 +80,12 @@ class ConvolutionalLayer(nn.Module):
 class ConvolutionalDecoder(CachedDecoder):
     """Embedding, then layers that see a few positions before their own, and attend to the memory."""
 
-    def __init__(self, embedding: Embedding, layers: Iterable[ConvolutionalLayer], *, dropout: float) -> None:
+    def __init__(
+        self, embedding: Embedding, layers: Iterable[ConvolutionalLayer], *, width: int, dropout: float
+    ) -> None:
         super().__init__()
         self.embedding = embedding
+        self.width = width
         self.layers = nn.ModuleList(layers)
         self.dropout = Dropout(dropout)
 
@@ -89,8 +94,8 @@ class ConvolutionalDecoder(CachedDecoder):
         keys_BSD, values_BSD = memory_BSD.chunk(2, dim=-1)
         memory = KeysValues(keys_BSD[:, None], values_BSD[:, None])
         B, _, D = keys_BSD.shape
-        before = [keys_BSD.new_zeros(B, layer.convolution.width - 1, D) for layer in self.layers]  # type: ignore[union-attr, operator]
-        return DecoderCache(tuple(LayerCache(memory=memory, state=(zeros,)) for zeros in before), memory_mask, 0)
+        layer = LayerCache(memory=memory, state=(keys_BSD.new_zeros(B, self.width - 1, D),))
+        return DecoderCache((layer,) * len(self.layers), memory_mask, 0)
 
     def forward(
         self,
@@ -131,11 +136,13 @@ def build(config: ConvolutionalConfig) -> ConvolutionalModel:
         ConvolutionalEncoder(
             embedding(source_weight),
             [GatedConvolution(**sizes) for _ in range(config.n_encoder_layers)],
+            width=config.width,
             dropout=dropout,
         ),
         ConvolutionalDecoder(
             embedding(target_weight),
             [ConvolutionalLayer(**sizes) for _ in range(config.n_decoder_layers)],
+            width=config.width,
             dropout=dropout,
         ),
         OutputProjection(weight=output_weight),

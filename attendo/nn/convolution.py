@@ -15,7 +15,6 @@ class GatedConvolution(nn.Module):
 
     def __init__(self, *, d_model: int, width: int) -> None:
         super().__init__()
-        self.width = width
         self.convolution = nn.Conv1d(d_model, 2 * d_model, width)
 
     def forward(self, x_BPD: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]
     for name, tensor in weights.items():
         if name.endswith(_ORIGINAL):
             layer = name.removesuffix(_ORIGINAL)
-            plain[f"{layer}.weight"] = model.get_submodule(layer).weight.detach()  # type: ignore[union-attr, operator]
+            plain[f"{layer}.weight"] = model.get_submodule(layer).weight.detach()  # type: ignore[operator]
         elif _INSIDE not in name:
             plain[name] = tensor
     return plain

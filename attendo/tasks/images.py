@@ -149,7 +149,7 @@ class PictureJudge:
         truth = torch.from_numpy(self.corpus.valid.labels)
         loss = nn.functional.cross_entropy(logits, truth).item()
         accuracy = (logits.argmax(-1) == truth).double().mean().item()
-        facts = {"loss": loss, "perplexity": exponential(loss), "accuracy": accuracy, "samples": []}
+        facts: dict[str, Any] = {"loss": loss, "perplexity": exponential(loss), "accuracy": accuracy, "samples": []}
         return Validation(score=-loss if self.by_loss else accuracy, facts=facts)
 
     def in_words(self, entry: Mapping[str, Any]) -> str:

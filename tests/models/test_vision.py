@@ -211,11 +211,11 @@ def test_the_weights_of_every_layer_are_those_that_make_its_output(pooling: str)
         weights = model.attention_weights(pixels())
         T = 6 + (pooling == "first")
         assert [one.shape for one in weights] == [(B, 2, T, T)] * 3
-        first = model.encoder.blocks[0]
+        first: Any = model.encoder.blocks[0]
         x = first.attention_residual.norm(model.encoder.patches(pixels()))
         values = first.attention.keys_values(x).values_NHTK
         close(first.attention.output(weights[0] @ values), first.attention(x, mask=None)[0])
-        assert not model.encoder.blocks[0].attention._forward_pre_hooks
+        assert not first.attention._forward_pre_hooks
         grid = picture_rollout(weights, model.config.grid, token=pooling == "first")
     assert grid.shape == (B, 2, 3)
     assert (grid > 0).all()

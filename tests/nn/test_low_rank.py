@@ -77,17 +77,17 @@ def test_only_adapters_have_gradients(config):
 def test_the_formula_is_that_of_the_paper():
     """h = W x + b + α/r · B (A x): as peft has it, without W' in between."""
     torch.manual_seed(4)
-    holder = nn.ModuleDict({"query": nn.Linear(13, 11)})
-    weight, bias = holder["query"].weight.detach().clone(), holder["query"].bias.detach().clone()
+    layer = nn.Linear(13, 11)
+    holder = nn.ModuleDict({"query": layer})
+    weight, bias = layer.weight.detach().clone(), layer.bias.detach().clone()
     add_adapters(holder, rank=RANK, alpha=ALPHA, matrices=["query"])
     moved(holder)
-    adapter = holder["query"].parametrizations.weight[0]
-    assert isinstance(adapter, LowRank)
+    (adapter,) = (module for module in layer.modules() if isinstance(module, LowRank))
     assert adapter.down.shape == (RANK, 13)
     assert adapter.up.shape == (11, RANK)
     x = torch.randn(5, 13)
     expected = F.linear(x, weight, bias) + ALPHA / RANK * (x @ adapter.down.T) @ adapter.up.T
-    torch.testing.assert_close(holder["query"](x), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_name_of_no_matrix_is_told():
