@@ -19,9 +19,12 @@ __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
     from attendo.bundle import Bundle, open_bundle
+    from attendo.classifier import TextClassifier
     from attendo.decoding.search import SearchOptions
     from attendo.drafting import Candidate, Translation
     from attendo.errors import AttendoError
+    from attendo.filler import Embedder, Filler
+    from attendo.generator import Generator
     from attendo.run import resume, train
     from attendo.translator import PairScore, Translator, load
 
@@ -29,8 +32,12 @@ _HOMES = {
     "AttendoError": "attendo.errors",
     "Bundle": "attendo.bundle",
     "Candidate": "attendo.drafting",
+    "Embedder": "attendo.filler",
+    "Filler": "attendo.filler",
+    "Generator": "attendo.generator",
     "PairScore": "attendo.translator",
     "SearchOptions": "attendo.decoding.search",
+    "TextClassifier": "attendo.classifier",
     "Translation": "attendo.drafting",
     "Translator": "attendo.translator",
     "load": "attendo.translator",
@@ -43,8 +50,12 @@ __all__ = [
     "AttendoError",
     "Bundle",
     "Candidate",
+    "Embedder",
+    "Filler",
+    "Generator",
     "PairScore",
     "SearchOptions",
+    "TextClassifier",
     "Translation",
     "Translator",
     "__version__",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attendo.bundle import Bundle, open_bundle
+from attendo.bundle import Bundle
 from attendo.data.texts import chunks
 from attendo.data.windows import windows_batch
 from attendo.decoding.beam import search
@@ -220,8 +220,3 @@ class Generator:
             if id_ is None:
                 return
             yield id_
-
-
-def load_generator(path: str, *, device: DeviceName = "auto") -> Generator:
-    """The language model in a bundle's folder."""
-    return Generator.from_bundle(open_bundle(path), device=device)

@@ -4,6 +4,7 @@ A store of labelled texts is one of pairs: the source is the text, the target th
 of a second text, if there is one.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -194,4 +195,4 @@ def _check(path: str, training: Sequence[Labelled], valid: Sequence[Labelled], n
 
 def _digest(path: str) -> str:
     with reading(path, unzip=False) as stream:
-        return sha256(stream.read())
+        return hashlib.file_digest(stream, "sha256").hexdigest()

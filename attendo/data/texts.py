@@ -4,6 +4,7 @@ A store of texts is one of pairs whose targets are empty. What is held out for v
 that it is a text as well.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def _fingerprint(files: Sequence[str]) -> str:
     digests = []
     for path in files:
         with reading(path, unzip=False) as stream:
-            digests.append(sha256(stream.read()))
+            digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
     return sha256(" ".join(digests).encode())
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from attendo.bundle import Bundle
+from attendo.config import to_dict
 from attendo.data.batch import Batch
 from attendo.data.batching import batch_starts
 from attendo.data.denoising import NoisyPairs
@@ -48,18 +49,17 @@ BART_PARTS = {
 }
 
 
-def choose(
-    preset: RecipeName, settings: Mapping[str, Any], *, max_length: int, tokens: int, adapt: bool
-) -> dict[str, Any]:
+def choose(preset: RecipeName, style: str, *, max_length: int, tokens: int, start: Bundle | None) -> dict[str, Any]:
     """Model, noise and training settings as plain values, for a text of so many tokens."""
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is another. Choose another, or auto.")
     size = text_plan.size_for(preset, tokens)
     training = text_plan.training_for(size, tokens)
-    style = _style(settings)
+    if start is not None:
+        assert start.config.noise is not None
+        kept = {"task": "denoise", "noise": to_dict(start.config.noise)}
+        return {**kept, "training": text_plan.adapting(training)}
     shared = {"task": "denoise", "noise": {"kind": style}}
-    if adapt:
-        return {**shared, "training": text_plan.adapting(training)}
     parts = T5_PARTS if style == "t5" else {**BART_PARTS, "n_positions": max_length + SPARE_POSITIONS}
     model = {"kind": "transformer", **sizes(size), **parts, "residual_dropout": 0.1, "tie_embeddings": "all"}
     return {**shared, "model": model, "training": training}
@@ -68,10 +68,13 @@ def choose(
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     data = settings.get("data", {})
     length = data.get("max_length", DataConfig(source="").max_length) if isinstance(data, Mapping) else 1
-    chosen = choose(preset, settings, max_length=length, tokens=1, adapt=start is not None)
-    config = text_plan.check(settings, start, chosen=chosen, fixed=_fixed(UNKNOWN_VOCABULARY, _style(settings)))
+    style = _style(settings, start)
+    chosen = choose(preset, style, max_length=length, tokens=1, start=start)
+    config = text_plan.check(settings, start, chosen=chosen, fixed=_fixed(UNKNOWN_VOCABULARY, style))
     if not isinstance(config.noise, SpanNoise | BartNoise):
         raise ConfigError("noise.kind: denoising knows t5 and bart. Choose one with --style.")
+    if start is not None and start.config.noise is not None and start.config.noise.kind != style:
+        raise ConfigError(f"noise.kind = {style!r}: {start.path} was made for {start.config.noise.kind}. Leave it out.")
 
 
 def prepare(
@@ -102,10 +105,9 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
-    chosen = choose(preset, settings, max_length=data.max_length, tokens=tokens, adapt=start is not None)
-    fixed = _fixed(corpus.tokenizers.source.vocab_size, _style(settings))
-    if start is not None and start.config.model.n_extra != fixed["n_extra"]:
-        raise ConfigError(f"{start.path} was made for another style of noise. Start from one of the same style.")
+    style = _style(settings, start)
+    chosen = choose(preset, style, max_length=data.max_length, tokens=tokens, start=start)
+    fixed = _fixed(corpus.tokenizers.source.vocab_size, style)
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
 
@@ -181,9 +183,12 @@ class MendingJudge:
         return total / count, count
 
 
-def _style(settings: Mapping[str, Any]) -> str:
+def _style(settings: Mapping[str, Any], start: Bundle | None) -> str:
+    """The kind of noise that was asked for, or that of the bundle to start from, or T5's."""
     noise = settings.get("noise")
-    return str(noise.get("kind", "t5")) if isinstance(noise, Mapping) else "t5"
+    if isinstance(noise, Mapping) and "kind" in noise:
+        return str(noise["kind"])
+    return "t5" if start is None or start.config.noise is None else start.config.noise.kind
 
 
 def _fixed(vocab_size: int, style: str) -> dict[str, int]:

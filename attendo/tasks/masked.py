@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attendo.bundle import Bundle
+from attendo.config import merge, to_dict
 from attendo.data.loader import Pairs
 from attendo.data.masking import MaskedRows, side_of
 from attendo.data.noise_settings import MaskNoise
@@ -35,25 +36,33 @@ VALID_SEED = 0  # what is hidden in a validation is always the same
 PARTS = {"positions": "learned", "norm_place": "pre", "activation": "gelu"}
 
 
-def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, adapt: bool) -> dict[str, Any]:
+def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, start: Bundle | None) -> dict[str, Any]:
     """Model and training settings as plain values, for a text of so many tokens."""
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is a masked one. Choose another, or auto.")
     size = text_plan.size_for(preset, tokens)
     training = text_plan.training_for(size, tokens)
+    if start is not None:
+        assert start.config.noise is not None
+        kept = {"model": {"kind": "bert"}, "noise": to_dict(start.config.noise)}
+        return {"task": "masked-language-model", **kept, "training": text_plan.adapting(training)}
     shared = {"task": "masked-language-model", "noise": {"kind": "mask"}}
-    if adapt:
-        return {**shared, "model": {"kind": "bert"}, "training": text_plan.adapting(training)}
     places = {"n_positions": data.get("max_length", DataConfig(source="").max_length)}
     return {**shared, "model": {"kind": "bert", **text_plan.layers_for(size), **PARTS, **places}, "training": training}
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     data = settings.get("data", {})
-    chosen = choose(preset, data if isinstance(data, Mapping) else {}, tokens=1, adapt=start is not None)
+    chosen = choose(preset, data if isinstance(data, Mapping) else {}, tokens=1, start=start)
     config = text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
     if not isinstance(config.noise, MaskNoise):
         raise ConfigError("noise.kind: a masked language model learns from masks. Leave it out, or use --task denoise.")
+    before = None if start is None else start.config.noise
+    if isinstance(before, MaskNoise) and before.next_sentence != config.noise.next_sentence:
+        raise ConfigError(
+            f"noise.next_sentence = {config.noise.next_sentence}: the run keeps the model that it starts from, where it "
+            f"is {before.next_sentence}. Leave it out."
+        )
 
 
 def prepare(
@@ -84,10 +93,10 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
-    chosen = choose(preset, {"max_length": data.max_length}, tokens=tokens, adapt=start is not None)
-    next_sentence = bool(settings.get("noise", {}).get("next_sentence", False))
-    chosen["model"]["next_sentence"] = next_sentence
-    fixed = {"vocab_size": corpus.tokenizers.source.vocab_size + 1}
+    chosen = choose(preset, {"max_length": data.max_length}, tokens=tokens, start=start)
+    noise = merge(chosen["noise"], settings.get("noise") or {})
+    vocab_size = corpus.tokenizers.source.vocab_size + 1
+    fixed = {"vocab_size": vocab_size, "next_sentence": bool(noise.get("next_sentence"))}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
 
