@@ -329,7 +329,7 @@ def linear_models(train: Path, test: Path) -> dict[str, float]:
 
 
 def _write(out: Path, title: str, table: list[str], results: Any) -> None:
-    about = {"date": datetime.date.today().isoformat(), "machine": machine.describe()}
+    about: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": machine.describe()}
     write_file(out / "RESULT.json", json.dumps({**about, "results": results}, indent=2) + "\n")
     lines = [f"# {title}", "", *table, "", f"{about['date']}, {about['machine']['processor']}.", ""]
     write_file(out / "RESULT.md", "\n".join(lines))

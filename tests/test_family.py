@@ -262,9 +262,7 @@ def test_a_bundle_of_another_task_to_start_from(bundles: dict[str, Bundle], tmp_
         run.train(settings={"data": data, "adapt_from": str(bundles["gpt"].path)}, out=tmp_path / "run")
 
 
-def test_data_that_changed_are_not_resumed(
-    settings: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_data_that_changed_are_not_resumed(settings: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     text = write_text(tmp_path)
     stopping = merge(settings["gpt"], {"data": {"source": str(text)}})
     stop(lambda reporter: run.train(settings=stopping, out=tmp_path / "run", reporter=reporter), 7)

@@ -5,7 +5,7 @@ Suffixes: B pairs, S longest source, T longest target.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -35,10 +35,10 @@ class AnyBatch(Protocol):
 
     def __len__(self) -> int: ...
 
-    def part(self, rank: int, size: int) -> "AnyBatch":
+    def part(self, rank: int, size: int) -> Self:
         """Every `size`-th row from number `rank` on."""
 
-    def to(self, device: torch.device) -> "AnyBatch": ...
+    def to(self, device: torch.device) -> Self: ...
 
 
 @dataclass(frozen=True, kw_only=True)

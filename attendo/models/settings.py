@@ -22,7 +22,7 @@ PoolingName = Literal["first", "mean"]
 RATES: tuple[str, ...] = ("residual_dropout", "attention_dropout", "activation_dropout", "word_dropout", "layer_drop")
 
 BUCKETS = Rule("must be an even number of at least 4", lambda value: value >= 4 and value % 2 == 0)
-ODD = Rule("must be an odd number, so that a position stands in the middle of what it sees", lambda value: value % 2 == 1)
+ODD = Rule("must be an odd number, so that a position stands in the middle of what it sees", lambda n: n % 2 == 1)
 CHANNELS = Rule("must be a list of 1 or 3 numbers", lambda value: len(value) in (1, 3))
 
 
@@ -38,7 +38,7 @@ class ModelConfig(Settings):
 
     @property
     def batch_statistics(self) -> bool:
-        """Whether it learns from a batch as a whole, which then can be divided among processes as little as averaged."""
+        """Whether it learns from a batch as a whole, which can be divided among processes as little as averaged."""
         return False
 
     @property
@@ -343,7 +343,7 @@ class VisionConfig(LayerConfig):
     n_labels: Annotated[int, POSITIVE]
     height: Annotated[int, POSITIVE]  # of all pictures, in pixels
     width: Annotated[int, POSITIVE]
-    mean: Annotated[tuple[float, ...], CHANNELS]  # of each channel, from 0 to 255; what goes in is (pixel - mean) / deviation
+    mean: Annotated[tuple[float, ...], CHANNELS]  # of each channel, from 0 to 255; in goes (pixel - mean) / deviation
     deviation: Annotated[tuple[float, ...], CHANNELS]
     patch: Annotated[int, POSITIVE] = 4  # pixels of a patch's side
     n_layers: Annotated[int, POSITIVE] = 6

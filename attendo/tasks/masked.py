@@ -60,7 +60,7 @@ def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None)
     before = None if start is None else start.config.noise
     if isinstance(before, MaskNoise) and before.next_sentence != config.noise.next_sentence:
         raise ConfigError(
-            f"noise.next_sentence = {config.noise.next_sentence}: the run keeps the model that it starts from, where it "
+            f"noise.next_sentence = {config.noise.next_sentence}: the run keeps the model it starts from, where it "
             f"is {before.next_sentence}. Leave it out."
         )
 

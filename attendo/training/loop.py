@@ -25,8 +25,8 @@ from attendo.training.team import Team
 # A running mean that has risen by so many nats above its lowest does not come back.
 DIVERGENCE_NATS = 2.0
 
-Batches = Iterator[tuple[AnyBatch, Position, float]]
 Model = TypeVar("Model", bound=nn.Module)
+B = TypeVar("B", bound=AnyBatch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,10 @@ class Outcome:
 
 def train(
     model: Model,
-    loss: Callable[[Model, AnyBatch], Tensor],
+    loss: Callable[[Model, B], Tensor],
     optimizer: torch.optim.Optimizer,
     schedule: Schedule,
-    batches: Batches,
+    batches: Iterator[tuple[B, Position, float]],
     *,
     config: TrainingConfig,
     steps: int,
@@ -135,9 +135,9 @@ def train(
 
 def take_step(
     model: Model,
-    loss: Callable[[Model, AnyBatch], Tensor],
+    loss: Callable[[Model, B], Tensor],
     optimizer: torch.optim.Optimizer,
-    micro: Sequence[AnyBatch],
+    micro: Sequence[B],
     *,
     config: TrainingConfig,
     device: torch.device,

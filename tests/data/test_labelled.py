@@ -39,9 +39,8 @@ def test_every_text_is_there_once_with_its_label(tmp_path: Path) -> None:
     batch = rows.batch(np.arange(len(found.store)), 0)
     assert names == ["bad", "good"] and batch.labels_B is not None and batch.segments_BT is not None
     told = []
-    for ids, segments, length, label in zip(
-        batch.ids_BT.tolist(), batch.segments_BT.tolist(), batch.lengths_B.tolist(), batch.labels_B.tolist(), strict=True
-    ):
+    columns = (batch.ids_BT, batch.segments_BT, batch.lengths_B, batch.labels_B)
+    for ids, segments, length, label in zip(*(column.tolist() for column in columns), strict=True):
         assert ids[0] == BOS and ids[length - 1] == EOS and not any(ids[length:])
         inside = ids[1 : length - 1]
         parts = [inside] if EOS not in inside else [inside[: inside.index(EOS)], inside[inside.index(EOS) + 1 :]]

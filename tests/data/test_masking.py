@@ -104,7 +104,7 @@ def test_two_segments_of_which_half_follow_each_other(side: Side, tokenizer: Tok
     assert batch.lengths_B.max() <= LENGTH
     told = torch.where(batch.targets_BT == NOTHING, batch.ids_BT, batch.targets_BT)
     text = side.ids.tolist()
-    places = {}
+    places: dict[tuple[int, ...], int] = {}
     for place in range(len(text) - 3):
         places.setdefault(tuple(text[place : place + 4]), place)
     checked = 0

@@ -50,7 +50,7 @@ def test_files_are_texts_with_all_their_white_space(kind: str, tmp_path: Path) -
 def test_lines_are_trimmed_cut_and_never_empty(tmp_path: Path) -> None:
     found = prepared(tmp_path, "line")
     rows = [found.store.source[i].tolist() for i in range(len(found.store.source))]
-    assert 0 < min(map(len, rows)) and max(map(len, rows)) == 9
+    assert min(map(len, rows)) > 0 and max(map(len, rows)) == 9
     tokenizer = found.tokenizers.source
     text = [id_ for row in rows for id_ in row]
     lines = [line.strip(" \t\n") for line in (*FIRST, *SECOND) if line.strip()]
@@ -89,10 +89,10 @@ def test_the_tokenizer_sees_nothing_that_is_held_out(tmp_path: Path) -> None:
 
 def test_found_again_and_too_little_text(tmp_path: Path) -> None:
     assert prepared(tmp_path, "text").folder == prepared(tmp_path, "text").folder
-    assert prepared(tmp_path, "text").folder == prepared(tmp_path, "text", max_length=11).folder  # windows are cut later
+    assert prepared(tmp_path, "text").folder == prepared(tmp_path, "text", max_length=11).folder
     assert prepared(tmp_path, "line").folder != prepared(tmp_path, "line", max_length=11).folder
     (tmp_path / "tiny.txt").write_text("one line\n")
-    with pytest.raises(DataError, match=r"tiny\.txt: .* Give more text, in several lines, or a file with --valid-source"):
+    with pytest.raises(DataError, match=r"tiny\.txt: .* Give more text, in several lines"):
         prepare_texts(
             [str(tmp_path / "tiny.txt")],
             None,

@@ -1,5 +1,7 @@
 """BERT and the classifier against Hugging Face's with the same weights: logits over padded batches of two segments."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig as TheirConfig
@@ -76,7 +78,7 @@ def padded_batch() -> tuple[TextBatch, Tensor, Tensor]:
     return TextBatch(ids_BT=ids, lengths_B=LENGTHS, segments_BT=segments), real, segments
 
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": V,
     "n_layers": LAYERS,
     "d_model": SIZE,

@@ -1,5 +1,7 @@
 """The loss of what a batch asks: torch's cross-entropy, and the sum over the parts that processes compute."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,8 @@ from attendo.models.gpt import build
 from attendo.models.settings import BertConfig, ClassifierConfig, GPTConfig
 from attendo.training.loss import asked_loss
 
-V, SIZES = 31, {"n_layers": 1, "d_model": 26, "d_ff": 17, "n_heads": 2}
+V = 31
+SIZES: dict[str, Any] = {"n_layers": 1, "d_model": 26, "d_ff": 17, "n_heads": 2}
 
 
 def asked_batch() -> TextBatch:
