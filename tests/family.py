@@ -10,13 +10,13 @@ from .tasks import made_up
 TINY: dict[str, Any] = {
     "model": {"d_model": 24, "d_ff": 31, "n_heads": 2, "residual_dropout": 0.1, "attention_dropout": 0.1},
     "training": {
-        "steps": 23,
+        "steps": 14,
         "batch_tokens": 200,
         "accumulate": 2,
         "learning_rate": 0.01,
         "warmup_steps": 5,
-        "checkpoint_every": 5,
-        "validate_every": 9,
+        "checkpoint_every": 4,
+        "validate_every": 6,
         "log_every": 1,
         "keep_checkpoints": 3,
         "average": 3,
@@ -59,10 +59,7 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     return {
         "gpt": run(text, "language-model", 17, layers, {"tokenizer": {"kind": "characters"}}),
         "llama": run(text, "language-model", 19, layers, {"tokenizer": {"vocab_size": 307}}),
-        "bert": run(text, "masked-language-model", 29, layers),
-        "bert-pairs": run(
-            text, "masked-language-model", 29, layers, {"noise": {"next_sentence": True, "whole_words": True}}
-        ),
+        "bert": run(text, "masked-language-model", 29, layers, {"noise": {"next_sentence": True, "whole_words": True}}),
         "classifier": run(labels, "classify", 37, layers),
         "t5": run(text, "denoise", 41, sides),
         "bart": run(

@@ -106,6 +106,7 @@ def test_evaluating(folder: Path, tmp_path: Path) -> None:
         (["generate", "gpt", "--batch-size", "3"], "there is one prompt, and no batch"),
         (["generate", "bert", "--prompt", "bako"], "has no gap"),
         (["train", "--task", "language-model", "text.txt", "--valid-target", "x"], "data.valid_target"),
+        (["train", "--task", "masked-language-model", "--style", "t5", "text.txt"], "learns from masks"),
         (["train", "a.en", "a.de", "a.fr"], "a translator learns from two files"),
         (["train", "--task", "denoise", "--preset", "llama", "text.txt"], "'llama' is a language model"),
     ],
