@@ -1,5 +1,6 @@
 """Recurrent and convolutional translators, and low-rank adapters, from files to bundle by the same run."""
 
+import json
 import shutil
 import signal
 from pathlib import Path
@@ -7,14 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import attendo
 from attendo import run
 from attendo.bundle import Bundle, open_bundle
+from attendo.cli.main import main
 from attendo.config import merge
 from attendo.decoding.search import SearchOptions
 from attendo.errors import BundleError, ConfigError
 from attendo.models.family import build_model
+from attendo.models.settings import RecurrentConfig
 from attendo.storage import read_tensors
 
 from .tasks import made_up, reverse, write_task
@@ -113,6 +117,25 @@ def test_the_preset_chooses_for_each_kind(kind: str, corpus: Any, tmp_path: Path
 def test_mistakes_in_the_settings_are_named(model: dict[str, Any], message: str, corpus: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         run.train(settings={"data": corpus, "model": model}, out=tmp_path / "run")
+
+
+def test_the_command_line_asks_for_a_model_and_for_adapters(corpus: Any, tmp_path: Path) -> None:
+    files, small = (
+        [corpus["source"], corpus["target"]],
+        ["--steps", "1", "--processes", "1", "--threads", "1", "--quiet"],
+    )
+    first, second = tmp_path / "first", tmp_path / "second"
+    sizes = ["--set", "model.d_model=14", "--set", "model.cell=gru"]
+    arguments = ["train", *files, "--model", "rnn", *sizes, *small, "--out", str(first)]
+    assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+    model = open_bundle(first).config.model
+    assert isinstance(model, RecurrentConfig)
+    assert (model.d_model, model.cell) == (14, "gru")
+    info = CliRunner().invoke(main, ["info", str(first), "--json"], catch_exceptions=False)
+    assert json.loads(info.stdout)["parameters"] == open_bundle(first).data()["parameters"]
+    arguments = ["train", *files, "--from", str(first), "--lora", "2", *small, "--out", str(second)]
+    assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+    assert open_bundle(second).config.training.lora_rank == 2
 
 
 # --- adapters -----------------------------------------------------------------------------------------------------
