@@ -19,9 +19,12 @@ __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
     from attendo.bundle import Bundle, open_bundle
+    from attendo.classifier import TextClassifier
     from attendo.decoding.search import SearchOptions
     from attendo.drafting import Candidate, Translation
     from attendo.errors import AttendoError
+    from attendo.filler import Embedder, Filler
+    from attendo.generator import Generator
     from attendo.inspection.aligner import Aligner
     from attendo.inspection.inspector import Inspection, inspect
     from attendo.run import resume, train
@@ -32,9 +35,13 @@ _HOMES = {
     "AttendoError": "attendo.errors",
     "Bundle": "attendo.bundle",
     "Candidate": "attendo.drafting",
+    "Embedder": "attendo.filler",
+    "Filler": "attendo.filler",
+    "Generator": "attendo.generator",
     "Inspection": "attendo.inspection.inspector",
     "PairScore": "attendo.translator",
     "SearchOptions": "attendo.decoding.search",
+    "TextClassifier": "attendo.classifier",
     "Translation": "attendo.drafting",
     "Translator": "attendo.translator",
     "inspect": "attendo.inspection.inspector",
@@ -49,9 +56,13 @@ __all__ = [
     "AttendoError",
     "Bundle",
     "Candidate",
+    "Embedder",
+    "Filler",
+    "Generator",
     "Inspection",
     "PairScore",
     "SearchOptions",
+    "TextClassifier",
     "Translation",
     "Translator",
     "__version__",

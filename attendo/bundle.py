@@ -2,7 +2,7 @@
 
     bundle.json          format version, what it is, checksums of the files that never change
     config.yaml          the whole run's settings
-    tokenizer.json       or tokenizer.source.json and tokenizer.target.json
+    tokenizer.json       or tokenizer.source.json and tokenizer.target.json; none for a model of pictures
     weights.safetensors  the weights to use, with their own checksum inside
     data.json            what the data were: counts, fingerprint, machine
     scores.json          what the model scored on validation
@@ -28,14 +28,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attendo.card import write_card
 from attendo.config import from_dict, read_yaml, to_yaml
 from attendo.errors import BundleError, ConfigError
-from attendo.recipe import RunConfig
+from attendo.recipe import USED_BY, RunConfig, TaskName
 from attendo.storage import link_file, new_folder, read_tensors, sha256, storage_errors, write_file, write_tensors
 from attendo.text.pair import TokenizerPair
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from attendo.models.transformer import Transformer
 
 FORMAT = 1
 STATES_KEPT = 2  # the latest, and the one before in case that is damaged
@@ -49,9 +47,25 @@ class Bundle:
 
     path: Path
     config: RunConfig
-    tokenizers: TokenizerPair
+    text: TokenizerPair | None  # None: it is about pictures
 
     # --- what it holds -----------------------------------------------------------------------------------------
+
+    @property
+    def tokenizers(self) -> TokenizerPair:
+        if self.text is None:
+            raise BundleError(f"{self.path} has no tokenizer: it is {USED_BY[self.config.task][0]}.")
+        return self.text
+
+    def require(self, *tasks: TaskName, verb: str) -> "Bundle":
+        """This bundle, if it is of one of the tasks; `verb` is the command that it was given to."""
+        if self.config.task not in tasks:
+            what, command = USED_BY[self.config.task]
+            raise BundleError(
+                f"{self.path} is {what}, which attendo {verb} cannot use. Use attendo {command} {self.path}, or give "
+                f"attendo {verb} {' or '.join(USED_BY[task][0] for task in tasks)}."
+            )
+        return self
 
     @property
     def languages(self) -> tuple[str, str] | None:
@@ -96,11 +110,11 @@ class Bundle:
     def weights(self) -> Weights:
         return read_tensors(self.weights_file)[0]
 
-    def model(self) -> "Transformer":
-        """The model with its weights, ready to translate."""
-        from attendo.models.transformer import build
+    def model(self) -> "nn.Module":
+        """The model with its weights, ready for use."""
+        from attendo.models.family import build_model
 
-        model = build(self.config.model)
+        model = build_model(self.config.model)
         load_weights(model, self.weights(), where=str(self.path))
         return model.eval()
 
@@ -212,7 +226,7 @@ class Bundle:
         alignment = self.alignment() if scores is None else {}  # other weights have other heads
         scores = self.scores() if scores is None else scores
         data = {key: value for key, value in self.data().items() if key != "store"}  # no run to resume
-        if not {"pairs", "parameters", "machine"} <= data.keys():
+        if not ({"parameters", "machine"} <= data.keys() and ("pairs" in data or "in_words" in data)):
             raise BundleError(f"{self.path / 'data.json'} is missing or not whole. Copy the bundle again.")
         texts = {
             "data.json": plain_json(data),
@@ -221,24 +235,24 @@ class Bundle:
         }
         if alignment:
             texts["alignment.json"] = plain_json(alignment)
-        return create_bundle(out, config=self.config, tokenizers=self.tokenizers, texts=texts, weights=weights)
+        return create_bundle(out, config=self.config, tokenizers=self.text, texts=texts, weights=weights)
 
 
 def create_bundle(
     path: Path,
     *,
     config: RunConfig,
-    tokenizers: TokenizerPair,
+    tokenizers: TokenizerPair | None,
     texts: Mapping[str, str],
     weights: "Mapping[str, Tensor] | None" = None,
 ) -> Bundle:
     """A new folder with everything that never changes, the given texts, and weights where there are some."""
     if path.exists():
         raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
-    fixed = {"config.yaml": to_yaml(config), **tokenizers.files()}
+    fixed = {"config.yaml": to_yaml(config), **(tokenizers.files() if tokenizers else {})}
     manifest = {
         "format": FORMAT,
-        "kind": "translator",
+        "kind": USED_BY[config.task][0].split(" ", 1)[1],
         "checksums": {name: sha256(text.encode("utf-8")) for name, text in fixed.items()},
     }
     with new_folder(path) as folder:
@@ -282,7 +296,9 @@ def open_bundle(path: Path | str) -> Bundle:
             )
         texts[name] = content.decode("utf-8", errors="replace")
     try:
-        return Bundle(path, from_dict(RunConfig, read_yaml(path / "config.yaml")), TokenizerPair.from_files(texts))
+        config = from_dict(RunConfig, read_yaml(path / "config.yaml"))
+        pictures = config.task == "classify-images"
+        return Bundle(path, config, None if pictures else TokenizerPair.from_files(texts))
     except ConfigError as error:
         raise BundleError(f"{path / 'config.yaml'}: {error}") from None
     except BundleError as error:
@@ -323,7 +339,7 @@ def average_weights(bundle: Bundle, steps: list[int]) -> Weights:
 
 def average_last(bundle: Bundle, last: int, out: Path) -> tuple[Bundle, list[int]]:
     """A new bundle with the mean of the last checkpoints of a run, and the steps they are of."""
-    if bundle.config.model.norm == "batchnorm":
+    if bundle.config.model.batch_statistics:
         raise BundleError(
             f"{bundle.path} has batchnorm, whose running statistics belong to the weights they were taken with: an "
             "average would need statistics of its own, from the training pairs. Use the run's own weights."

@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attendo.recipe import RunConfig
+from attendo.models.settings import TranslationConfig
+from attendo.recipe import USED_BY, RunConfig
 
 
 def direction(config: RunConfig) -> str:
     """`en → de`, or where the languages are not known, `source → target`."""
     return " → ".join(config.data.languages or ("source", "target"))
+
+
+def subject(config: RunConfig) -> str:
+    """What it is about: the languages of a translator, the name of anything else."""
+    return direction(config) if config.task == "translate" else USED_BY[config.task][0].split(" ", 1)[1]
 
 
 def cell(signature: str) -> str:
@@ -17,24 +23,16 @@ def cell(signature: str) -> str:
 
 
 def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
-    model, training, pairs = config.model, config.training, data["pairs"]
-    sizes = (
-        f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}, d_ff {model.d_ff}, "
-        f"{model.n_heads} heads, {model.norm_place}-norm, {model.positions} positions"
-    )
+    training = config.training
     processes = f"{training.processes} processes x " if (training.processes or 1) > 1 else ""
     lines = [
-        f"# attendo translator, {direction(config)}",
+        f"# attendo {_title(config)}",
         "",
         "| | |",
         "|---|---|",
-        f"| model | {sizes} |",
+        f"| model | {config.model.in_words()} |",
         f"| parameters | {data['parameters']['total']:,} |",
-        f"| tokenizer | {config.tokenizer.kind}, {model.source_vocab_size:,} source and "
-        f"{model.target_vocab_size:,} target pieces{', one for both' if config.tokenizer.joint else ''} |",
-        f"| training pairs | {pairs['kept']:,} of {pairs['read']:,} read; dropped: {pairs['dropped_empty']:,} with an "
-        f"empty side, {pairs['dropped_long']:,} longer than {config.data.max_length} pieces |",
-        f"| validation pairs | {pairs['held_out']:,} ({data['validation']}) |",
+        *(f"| {name} | {words} |" for name, words in _corpus(config, data).items()),
         f"| data fingerprint | `{data['fingerprint']}` |",
         f"| steps | {scores.get('steps', 0):,} of {training.steps:,}, each of about "
         f"{training.batch_tokens * training.accumulate:,} tokens, seed {config.seed} |",
@@ -45,7 +43,10 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
         lines.append(f"| adapted from | {config.adapt_from} |")
     lines += ["", "## Scores on validation", ""]
     validation = scores.get("validation")
-    if validation is None and "weights" in scores:
+    if "table" in scores:
+        lines += [f"Weights: {scores['weights']}.", "", "| metric | score | |", "|---|---|---|"]
+        lines += [f"| {metric} | {score} | {note} |" for metric, score, note in scores["table"]]
+    elif validation is None and "weights" in scores:
         lines.append(f"Weights: {scores['weights']}. Not scored: `attendo evaluate` does that.")
     elif validation is None:
         lines.append("Training has not finished.")
@@ -64,6 +65,25 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
             f"| BLEU of copying the source | {scores['baseline_bleu']:.2f} | |",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _title(config: RunConfig) -> str:
+    return f"translator, {direction(config)}" if config.task == "translate" else subject(config)
+
+
+def _corpus(config: RunConfig, data: Mapping[str, Any]) -> Mapping[str, str]:
+    """What the model learned from: in the words of its task, or the counts of a translator's pairs."""
+    if "in_words" in data:
+        return data["in_words"]
+    model, pairs = config.model, data["pairs"]
+    assert isinstance(model, TranslationConfig)
+    return {
+        "tokenizer": f"{config.tokenizer.kind}, {model.source_vocab_size:,} source and "
+        f"{model.target_vocab_size:,} target pieces{', one for both' if config.tokenizer.joint else ''}",
+        "training pairs": f"{pairs['kept']:,} of {pairs['read']:,} read; dropped: {pairs['dropped_empty']:,} with an "
+        f"empty side, {pairs['dropped_long']:,} longer than {config.data.max_length} pieces",
+        "validation pairs": f"{pairs['held_out']:,} ({data['validation']})",
+    }
 
 
 def _in_int8(scores: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,9 @@ annotation narrows a value, and `conflicts` names combinations that cannot go to
     class Kitchen(Settings):
         stoves: Annotated[int, POSITIVE] = 1
 
+A group may be one of several, `X | Y`: each has a field `kind`, a `Literal` of one word, and values without it are the
+first one's.
+
 Whatever breaks a rule is a `ConfigError` that names the key, the value and the rule.
 """
 
@@ -66,8 +69,8 @@ def from_dict(kind: type[S], values: Mapping[str, Any], *, where: str = "") -> S
         path = f"{where}{key}"
         if key not in hints:
             raise ConfigError(unknown_key(path, _paths(kind, where)))
-        group = _settings_type(hints[key])
-        if group is not None and isinstance(value, Mapping):
+        group = _group_of(hints[key], value, path)
+        if group is not None:
             known[key] = from_dict(group, value, where=f"{path}.")
         else:
             known[key] = _checked(value, hints[key], path)
@@ -182,7 +185,7 @@ def _paths(kind: type[Settings], where: str) -> list[str]:
     hints = _hints(kind)
     paths = [f"{where}{key}" for key in hints]
     for key, hint in hints.items():
-        if group := _settings_type(hint):
+        for group in _groups_in(hint):
             paths += _paths(group, f"{where}{key}.")
     return paths
 
@@ -191,13 +194,25 @@ def _complaint(key: str, value: Any, words: str) -> str:
     return f"{key} = {value!r}: {words}."
 
 
-def _settings_type(hint: Any) -> type[Settings] | None:
-    """The `Settings` class in `X`, `X | None` or `Annotated[X, …]`; None for plain values."""
+def _groups_in(hint: Any) -> list[type[Settings]]:
+    """The `Settings` classes in `X`, `X | Y`, `X | None` or `Annotated[X, …]`; none for plain values."""
     if isinstance(hint, type) and issubclass(hint, Settings):
-        return hint
+        return [hint]
     if get_origin(hint) in (Union, types.UnionType, Annotated):
-        return next((found for part in get_args(hint) if (found := _settings_type(part))), None)
-    return None
+        return [found for part in get_args(hint) for found in _groups_in(part)]
+    return []
+
+
+def _group_of(hint: Any, values: Any, path: str) -> type[Settings] | None:
+    """Which group of settings the values are of; None where they are none, or none is wanted."""
+    groups = _groups_in(hint)
+    if not groups or not isinstance(values, Mapping):
+        return None
+    if len(groups) == 1:
+        return groups[0]
+    by_kind: dict[str, type[Settings]] = {group.kind: group for group in groups}  # type: ignore[attr-defined]
+    kind = _checked(values.get("kind", next(iter(by_kind))), Literal[tuple(by_kind)], f"{path}.kind")
+    return by_kind[kind]
 
 
 def _checked(value: Any, hint: Any, key: str) -> Any:
@@ -212,6 +227,8 @@ def _checked(value: Any, hint: Any, key: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
+        if any(isinstance(value, group) for group in _groups_in(hint)):
+            return value
         return _checked(value, next(part for part in arguments if part is not type(None)), key)
     if origin is Literal:
         if value not in arguments:

@@ -3,15 +3,16 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
+from torch import nn
 
 from attendo import machine
-from attendo.data.prepare import Prepared
+from attendo.data.loader import Pairs
 from attendo.errors import AttendoError, ConfigError
-from attendo.models.transformer import Transformer
 from attendo.recipe import RunConfig
-from attendo.teamwork import Task, weights_to_send, working_team
+from attendo.teamwork import Work, weights_to_send, working_team
 from attendo.training.settings import TrainingConfig
 from attendo.training.team import Team
 from attendo.training.trial import Trial, try_steps
@@ -49,10 +50,11 @@ def variant_in_words(training: TrainingConfig) -> str:
 
 
 def find_pace(
-    model: Transformer,
+    model: nn.Module,
     config: RunConfig,
-    prepared: Prepared,
+    pairs: Pairs,
     *,
+    store: Path,
     name: machine.DeviceName,
     device: torch.device,
     team: Team,
@@ -65,7 +67,7 @@ def find_pace(
     best = settled(config, device, team)
 
     def measure(variant: TrainingConfig, trial: tuple[int, float]) -> Trial:
-        return _measure(model, replace(config, training=variant), prepared, name, device, team, trial)
+        return _measure(model, replace(config, training=variant), pairs, store, name, device, team, trial)
 
     least = measure(best, SHORT)
     per_step = least.seconds_per_step
@@ -103,7 +105,7 @@ def settled(config: RunConfig, device: torch.device, team: Team) -> TrainingConf
             "(--nproc-per-node), or leave torchrun out."
         )
     processes = team.size if team.size > 1 else training.processes or 1
-    if processes > 1 and config.model.norm == "batchnorm":
+    if processes > 1 and config.model.batch_statistics:
         raise ConfigError(
             f"training.processes = {processes}: batchnorm needs the statistics of whole batches, and each process sees "
             "a part. Use --processes 1, or another model.norm."
@@ -129,7 +131,7 @@ def _precisions(config: RunConfig, best: TrainingConfig, device: torch.device, _
 def _splits(config: RunConfig, best: TrainingConfig, device: torch.device, team: Team) -> Iterator[TrainingConfig]:
     """A process on every core, on every second, …: most often the first is best."""
     decided = config.training.processes is not None or team.size > 1 or machine.threads_are_given()
-    if decided or device.type != "cpu" or config.model.norm == "batchnorm":
+    if decided or device.type != "cpu" or config.model.batch_statistics:
         return
     memory = machine.free_memory()
     most = best.batch_tokens // FEWEST_TOKENS
@@ -145,9 +147,10 @@ def _splits(config: RunConfig, best: TrainingConfig, device: torch.device, team:
 
 
 def _measure(
-    model: Transformer,
+    model: nn.Module,
     config: RunConfig,
-    prepared: Prepared,
+    pairs: Pairs,
+    store: Path,
     name: machine.DeviceName,
     device: torch.device,
     team: Team,
@@ -157,10 +160,10 @@ def _measure(
     with working_team(training, team) as working:
         if working.size > 1:
             weights = weights_to_send(model)
-            working.from_leader(Task(config=config, store=prepared.folder, weights=weights, device=name, trial=trial))
+            working.from_leader(Work(config=config, store=store, weights=weights, device=name, trial=trial))
         return try_steps(
             model,
-            prepared.pairs,
+            pairs,
             training,
             seed=config.seed,
             device=device,

@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attendo import machine
 from attendo.bundle import Bundle
 from attendo.config import from_dict, merge, to_dict
 from attendo.data.batching import epoch_plan
+from attendo.data.loader import Pairs
 from attendo.data.prepare import Prepared
 from attendo.drafting import EXTRA_LENGTH
 from attendo.errors import ConfigError
-from attendo.models.settings import RATES
-from attendo.pace import Pace
-from attendo.recipe import MINUTES, DataConfig, Effort, RecipeName, RunConfig, choose, intervals
-from attendo.reporting import duration
+from attendo.recipe import MINUTES, OTHER_SIZES, DataConfig, Effort, RecipeName, RunConfig, choose, intervals
 from attendo.training.settings import BOUNDS, TrainingConfig
 
 VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
@@ -24,6 +21,7 @@ FINAL_SECONDS = 30.0  # kept for the last scores, but not more than a tenth of t
 MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
 MANY_UNKNOWN = 0.02  # share of pieces for unknown characters
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
+TRANSLATORS = ("transformer", *OTHER_SIZES)  # kinds of models
 
 
 def with_effort(settings: Mapping[str, Any], effort: Effort | None) -> Mapping[str, Any]:
@@ -47,11 +45,16 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
     for name in ("data", "tokenizer", "model", "training"):
         if not isinstance(settings.get(name, {}), Mapping):
             raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+    if start is not None and _kind(settings, start) != start.config.model.kind:
+        raise ConfigError(
+            f"model.kind = {settings['model']['kind']!r}: the run starts from {start.path} and keeps its model, which "
+            f"is of kind {start.config.model.kind}. Leave it out."
+        )
     joint = settings.get("tokenizer", {}).get("joint", True) if start is None else start.tokenizers.joint
     sizes = _vocabularies(UNKNOWN_VOCABULARY, UNKNOWN_VOCABULARY if joint else UNKNOWN_VOCABULARY + 1)
     layers = [
         _tied(joint),
-        choose(preset, pairs=1, adapt=None if start is None else start.config.model),
+        choose(preset, pairs=1, kind=_kind(settings, start), adapt=None if start is None else start.config.model),
         _model_of(start),
         {} if start is None else {"data": {"max_length": start.config.data.max_length}},
         settings,
@@ -61,9 +64,10 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
         if key in settings.get("model", {}):
             raise ConfigError(f"model.{key} = {getattr(config.model, key)!r}: has no effect, since {words}.")
     places = config.data.max_length + 1 + EXTRA_LENGTH  # with BOS
-    if config.model.positions == "learned" and config.model.n_positions < places:
+    longest = config.model.longest_target
+    if longest is not None and longest + 1 < places:
         raise ConfigError(
-            f"model.n_positions = {config.model.n_positions}: translations can be as long as data.max_length "
+            f"model.n_positions = {longest + 1}: translations can be as long as data.max_length "
             f"({config.data.max_length}) and {EXTRA_LENGTH} more, so learned positions must be at least {places}."
         )
     if start is not None:
@@ -79,10 +83,10 @@ def _check_kept(settings: Mapping[str, Any], config: RunConfig, start: Bundle) -
             )
     for key in settings.get("model", {}):
         value, kept = getattr(config.model, key), getattr(start.config.model, key)
-        if key not in RATES and key not in _vocabularies(0, 0) and value != kept:
+        if key not in config.model.rates and key not in _vocabularies(0, 0) and value != kept:
             raise ConfigError(
                 f"model.{key} = {value!r}: the run starts from {start.path} and keeps its model, where it is {kept!r}. "
-                f"Leave it out; only {', '.join(RATES)} may change."
+                f"Leave it out; only {', '.join(config.model.rates)} may change."
             )
 
 
@@ -99,7 +103,8 @@ def resolve(
 
     speed: tokens a second that a small model is trained with on such a machine; about is enough.
     """
-    sizes = _vocabularies(prepared.tokenizers.source.vocab_size, prepared.tokenizers.target.vocab_size)
+    extra = merge(_model_of(start), settings).get("model", {}).get("n_extra", 0)
+    sizes = _vocabularies(prepared.tokenizers.source.vocab_size + extra, prepared.tokenizers.target.vocab_size + extra)
     for key, size in sizes.items():
         given = settings.get("model", {}).get(key, size)
         if given != size:
@@ -111,7 +116,9 @@ def resolve(
         preset,
         pairs=prepared.facts["pairs"]["kept"],
         passes=_passes(settings.get("training", {}), prepared.facts, speed),
+        kind=_kind(settings, start),
         adapt=None if start is None else start.config.model,
+        adapters=bool(settings.get("training", {}).get("lora_rank")),
     )
     bounded = any(settings.get("training", {}).get(name) is not None for name in BOUNDS)
     epochs = {} if bounded else {"training": {"epochs": chosen["training"]["epochs"]}}
@@ -127,7 +134,7 @@ def resolve(
 def bound(
     training: TrainingConfig,
     settings: Mapping[str, Any],
-    prepared: Prepared,
+    pairs: Pairs,
     seed: int,
     *,
     seconds: float,
@@ -142,7 +149,7 @@ def bound(
         bounds.append(training.steps)
     else:
         if training.epochs is not None:
-            bounds.append(math.ceil(training.epochs * steps_of_pass(training, prepared, seed)))
+            bounds.append(math.ceil(training.epochs * steps_of_pass(training, pairs, seed)))
         if training.minutes is not None:
             allowed = 60 * training.minutes
             left = allowed * (1 - VALIDATION_SHARE) - min(FINAL_SECONDS, 0.1 * allowed) - gone
@@ -155,31 +162,9 @@ def bound(
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
 
 
-def steps_of_pass(training: TrainingConfig, prepared: Prepared, seed: int) -> float:
-    plan = epoch_plan(*prepared.pairs.lengths(0), batch_tokens=training.batch_tokens, seed=seed, epoch=0)
+def steps_of_pass(training: TrainingConfig, pairs: Pairs, seed: int) -> float:
+    plan = epoch_plan(*pairs.lengths(0), batch_tokens=training.batch_tokens, seed=seed, epoch=0)
     return len(plan) / training.accumulate
-
-
-def announcement(config: RunConfig, facts: Mapping[str, Any], pace: Pace) -> str:
-    """What is about to happen, in words."""
-    pairs, tokens, model, steps = facts["pairs"], facts["tokens_per_epoch"], config.model, config.training.steps or 0
-    dropped = pairs["dropped_empty"] + pairs["dropped_long"]
-    vocabulary = (
-        f"{model.source_vocab_size:,} pieces for both sides"
-        if config.tokenizer.joint
-        else f"{model.source_vocab_size:,} source and {model.target_vocab_size:,} target pieces"
-    )
-    return (
-        f"Pairs: {pairs['kept']:,} for training, {pairs['held_out']:,} for validation; {dropped:,} dropped "
-        f"({pairs['dropped_empty']:,} with an empty side, {pairs['dropped_long']:,} longer than "
-        f"{config.data.max_length} pieces).\n"
-        f"Vocabulary: {vocabulary}. Tokens per epoch: {tokens['source'] + tokens['target']:,}.\n"
-        f"Model: {facts['parameters']['total']:,} parameters, "
-        f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}.\n"
-        f"Training: {steps:,} steps, about {duration(steps * pace.seconds / (1 - VALIDATION_SHARE))}, "
-        f"up to {(config.training.processes or 1) * machine.peak_memory() / 2**30:.1f} GB of memory.\n"
-        f"Processor: {pace.in_words()}."
-    )
 
 
 def misfit(prepared: Prepared, start: Bundle) -> str | None:
@@ -202,7 +187,7 @@ def misfit(prepared: Prepared, start: Bundle) -> str | None:
 
 def _pieces_per_word(facts: Mapping[str, Any]) -> float | None:
     """None where a bundle does not say, or there are no words."""
-    if not facts.get("words"):
+    if not facts.get("words") or "pairs" not in facts:
         return None
     return float((sum(facts["tokens_per_epoch"].values()) - 2 * facts["pairs"]["kept"]) / facts["words"])
 
@@ -219,6 +204,14 @@ def _passes(training: Mapping[str, Any], facts: Mapping[str, Any], speed: float)
     if training.get("minutes") is None:
         return None
     return 60 * training["minutes"] * speed / sum(facts["tokens_per_epoch"].values())
+
+
+def _kind(settings: Mapping[str, Any], start: Bundle | None = None) -> str:
+    """The kind of model asked for, or that of the bundle to start from."""
+    kind = settings.get("model", {}).get("kind", TRANSLATORS[0] if start is None else start.config.model.kind)
+    if kind not in TRANSLATORS:
+        raise ConfigError(f"model.kind = {kind!r}: a translator is one of {', '.join(TRANSLATORS)}.")
+    return str(kind)
 
 
 def _model_of(start: Bundle | None) -> dict[str, Any]:

@@ -5,20 +5,34 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
 from attendo.config import POSITIVE, Rule, Settings
+from attendo.data.noise_settings import NoiseConfig
 from attendo.errors import ConfigError
-from attendo.models.presets import PresetName, sizes
-from attendo.models.settings import TransformerConfig
+from attendo.models.presets import PresetName, convolutional_sizes, recurrent_sizes, sizes
+from attendo.models.settings import AnyModel, ModelConfig
 from attendo.text.corpus import CorpusFiles
 from attendo.text.tokenizer import SMALLEST_VOCAB_SIZE
 from attendo.training.settings import TrainingConfig
 
-RecipeName = Literal["auto", PresetName]
-RECIPES: tuple[str, ...] = ("auto", *get_args(PresetName))
+RecipeName = Literal["auto", PresetName, "llama"]
+RECIPES: tuple[str, ...] = ("auto", *get_args(PresetName))  # of translators
+
+TaskName = Literal["translate", "language-model", "masked-language-model", "classify", "denoise", "classify-images"]
+TASKS: tuple[str, ...] = get_args(TaskName)
+# What a bundle of each task is, and the command that puts it to work.
+USED_BY: dict[TaskName, tuple[str, str]] = {
+    "translate": ("a translator", "translate"),
+    "language-model": ("a language model", "generate"),
+    "masked-language-model": ("a masked language model", "generate"),
+    "classify": ("a classifier of texts", "classify"),
+    "denoise": ("a denoising model", "translate"),
+    "classify-images": ("a classifier of pictures", "classify"),
+}
 
 Effort = Literal["quick", "normal", "thorough"]
 MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0}  # from first file to last score
 
 FEW_PASSES = 15.0  # over the data
+OTHER_SIZES = {"rnn": recurrent_sizes, "conv": convolutional_sizes}  # of the kinds of translators but Transformers
 
 VOCABULARY = Rule(
     f"must be at least {SMALLEST_VOCAB_SIZE}: control pieces and bytes come before anything that is learned",
@@ -29,10 +43,12 @@ SEED = Rule("must be from 0 to 2^63 - 1", lambda value: 0 <= value < 2**63)
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig(Settings):
-    """Where the pairs come from."""
+    """Where the data come from."""
 
     source: str
     target: str | None = None
+    more: tuple[str, ...] = ()  # further files, for the tasks that take any number of them
+    size: tuple[int, int] | None = None  # height and width that pictures are brought to; None: those of the first
     columns: tuple[int, int] = (1, 2)
     reverse: bool = False
     languages: tuple[str, str] | None = None
@@ -41,12 +57,18 @@ class DataConfig(Settings):
     max_length: Annotated[int, POSITIVE] = 256  # pieces; a pair with a longer side is dropped
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
+        if self.size is not None and min(self.size) < 1:
+            yield "size", "must be at least 1 pixel each way"
         if min(self.columns) < 1:
             yield "columns", "columns count from 1"
         if self.valid_target is not None and self.valid_source is None:
             yield "valid_target", "needs valid_source beside it"
         if self.valid_source is not None and self.target is not None and self.valid_target is None:
             yield "valid_source", "needs valid_target beside it"
+
+    def texts(self) -> tuple[str, ...]:
+        """All files, for the tasks that take any number of them."""
+        return (self.source, *self.more)
 
     def files(self) -> CorpusFiles:
         return self._files(self.source, self.target)
@@ -75,46 +97,66 @@ class TokenizerConfig(Settings):
 class RunConfig(Settings):
     """Everything that determines a run: `attendo train --config` with this repeats it."""
 
+    task: TaskName = "translate"
     data: DataConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: TransformerConfig
+    model: AnyModel
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    noise: NoiseConfig | None = None  # what is hidden from the model, for the tasks that hide something
     seed: Annotated[int, SEED] = 1
     adapt_from: str | None = None  # the bundle whose weights and tokenizer the run starts from
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
         if self.training.bpe_dropout and self.tokenizer.kind != "bpe":
             yield "training.bpe_dropout", f"leaves out merges, and a tokenizer of kind {self.tokenizer.kind} has none"
-        if self.training.bpe_dropout and self.model.positions == "learned":
+        if self.training.bpe_dropout and self.model.longest_target is not None:
             yield "training.bpe_dropout", "makes texts longer, for which learned positions have no vectors"
+        if self.training.lora_rank and self.adapt_from is None:
+            yield "training.lora_rank", "adapts a model that is trained already: start from one (--from BUNDLE)"
 
 
 def choose(
-    recipe: RecipeName, *, pairs: int, passes: float | None = None, adapt: TransformerConfig | None = None
+    recipe: RecipeName,
+    *,
+    pairs: int,
+    passes: float | None = None,
+    kind: str = "transformer",
+    adapt: ModelConfig | None = None,
+    adapters: bool = False,
 ) -> dict[str, Any]:
     """Model and training settings as plain values, for a corpus of so many pairs and about so many passes over it.
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
     that size; if there is time for a few passes only, what learns fastest. A size by name takes its own. `passes` None:
-    as many as are useful. `adapt`: this model is trained already, and is to stay close to what it is.
+    as many as are useful. `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it
+    is; with `adapters` it does that by itself, and they may learn fast.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
-    size: PresetName = _size_for(pairs) if recipe == "auto" else recipe
+    size: PresetName = _size_for(pairs) if recipe == "auto" else recipe  # type: ignore[assignment]
     training = _training_for(size, pairs)
     if adapt is not None:
         training |= {
             "schedule": "linear",
-            "learning_rate": 0.05 / adapt.d_model,  # a tenth of what the sizes by name are trained with
+            # A tenth of what the sizes by name are trained with; all of it for adapters, which begin with nothing.
+            "learning_rate": (0.5 if adapters else 0.05) / adapt.d_model,
             "warmup_steps": 100,
             "epochs": min(10.0, training["epochs"]),
         }
         return {"training": training}
+    if kind in OTHER_SIZES:
+        return {"model": {"kind": kind, **OTHER_SIZES[kind](size)}, "training": training | _other_training(size)}
     model = sizes(size)
     if recipe == "auto" and size == "tiny" and passes is not None and passes < FEW_PASSES:
         model |= {"residual_dropout": 0.1, "activation": "silu", "tie_embeddings": "none"}
         training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 400}
     return {"model": model, "training": training}
+
+
+def _other_training(size: PresetName) -> dict[str, Any]:
+    """What suits recurrent and convolutional models of each size."""
+    rates: dict[PresetName, float] = {"tiny": 0.002, "small": 0.001, "base": 0.0005, "big": 0.0003}
+    return {"schedule": "cosine", "learning_rate": rates[size], "warmup_steps": 500, "clip_norm": 1.0}
 
 
 def _size_for(pairs: int) -> PresetName:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import torch
+from torch import nn
 
 from attendo import machine
 from attendo.bundle import (
@@ -23,22 +24,29 @@ from attendo.bundle import (
     plain_json,
     weights_of,
 )
-from attendo.card import direction, write_card
+from attendo.card import subject, write_card
 from attendo.config import from_dict, merge
-from attendo.data.prepare import Prepared, open_prepared, prepare
-from attendo.doctor.glance import explained, glance
-from attendo.engines.ctranslate2_limits import representable
-from attendo.engines.torch_engine import TorchEngine
+from attendo.data.loader import Pairs
 from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
 from attendo.evaluation.report import training_report
-from attendo.inspection.fitting import fit_view
-from attendo.models.transformer import Transformer, build, parameter_table
-from attendo.pace import find_pace, settled
-from attendo.plan import announcement, bound, check_settings, misfit, next_folder, resolve, with_effort
-from attendo.recipe import DataConfig, Effort, RecipeName, RunConfig, TokenizerConfig
+from attendo.models.transformer import parameter_table
+from attendo.nn.low_rank import merge_adapters, merged
+from attendo.pace import Pace, find_pace, settled
+from attendo.plan import VALIDATION_SHARE, bound, next_folder, with_effort
+from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, TaskName, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
-from attendo.teamwork import Task, dismiss, follow, gather_generators, train_together, weights_to_send, working_team
-from attendo.text.corpus import UnequalError, languages_of
+from attendo.tasks.choice import task_of
+from attendo.tasks.task import Corpus, Judge, Task
+from attendo.teamwork import (
+    Work,
+    dismiss,
+    follow,
+    gather_generators,
+    train_together,
+    training_model,
+    weights_to_send,
+    working_team,
+)
 from attendo.training.ema import MovingAverage
 from attendo.training.loop import Outcome, Validation
 from attendo.training.optimizer import build_optimizer
@@ -46,10 +54,7 @@ from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress, capture, restore
 from attendo.training.team import Team, TeamLostError, joined_team
 from attendo.training.tensorboard import tensorboard_log, why_no_tensorboard
-from attendo.translator import Translator
-from attendo.validation import Validator, validation_in_words
 
-FINAL_BEAM = 5
 RAW = "raw:"  # before the names of the weights that training goes on with, where those to use are an average
 
 Log = Callable[[dict[str, Any]], None]
@@ -59,6 +64,7 @@ def train(
     source: Path | str | None = None,
     target: Path | str | None = None,
     *,
+    task: TaskName | None = None,
     settings: Mapping[str, Any] | None = None,
     preset: RecipeName = "auto",
     effort: Effort | None = None,
@@ -66,15 +72,17 @@ def train(
     device: machine.DeviceName = "auto",
     reporter: Reporter | None = None,
 ) -> Bundle:
-    """Trains a translator from files to bundle.
+    """Trains a translator, or the model of another task, from files to bundle.
 
-    `source` and `target` are the two files, or `source` alone is a TSV, JSONL or TMX file. `settings` are nested plain
+    `source` and `target` are the two files, or `source` alone is a TSV, JSONL or TMX file, or what another task learns
+    from. `settings` are nested plain
     values as in a config file, `{"training": {"minutes": 10}}`; what they do not say, the preset chooses from the
     corpus and the time. `effort` says how much time: at most 10, 60 or 150 minutes. `out` is the new bundle's folder.
     """
     began = time.monotonic()
     files = {side: str(path) for side, path in (("source", source), ("target", target)) if path is not None}
-    settings = with_effort(merge(settings or {}, {"data": files} if files else {}), effort)
+    given = merge(settings or {}, {"data": files} if files else {}, {"task": task} if task else {})
+    settings = with_effort(given, effort)
     with joined_team() as team:
         return _led(team, lambda: _train(settings, preset, out, device, reporter or Silent(), team, began))
 
@@ -88,40 +96,36 @@ def _train(
     team: Team,
     began: float,
 ) -> Bundle:
+    task = _task_of(settings)
     start = None if settings.get("adapt_from") is None else open_bundle(settings["adapt_from"])
-    check_settings(settings, preset, start)
+    if start is not None:
+        start.require(*task.starts_from, verb="train --from")
+    task.check(settings, preset, start)
     if settings.get("training", {}).get("tensorboard") and (missing := why_no_tensorboard()):
         raise ConfigError(f"training.tensorboard = True: {missing}, or go without (training.tensorboard=false).")
     inherited = {} if start is None else {"max_length": start.config.data.max_length}
-    data = from_dict(DataConfig, merge(inherited, settings.get("data", {})), where="data.")
-    if data.languages is None:
-        data = replace(data, languages=languages_of(data.files()) or (start.languages if start else None))
+    data = task.settle(from_dict(DataConfig, merge(inherited, settings.get("data", {})), where="data."), start)
     path = Path(out) if out is not None else next_folder(data)
     if path.exists():
         raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
 
     chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
-    try:
-        prepared = _prepare(data, tokenizer, start, path.parent / ".cache", reporter)
-    except UnequalError as error:
-        raise explained(error) from None
-    glance(data.files(), reporter)
-    config = resolve(settings, preset, data, prepared, start, speed=machine.usual_speed(chosen_device))
-    prepared = prepared.resampled(config.training.bpe_dropout, config.seed)
+    corpus = task.prepare(data, tokenizer, start, path.parent / ".cache", reporter)
+    config = task.resolve(settings, preset, data, corpus, start, speed=machine.usual_speed(chosen_device))
+    pairs = task.examples(corpus, config)
 
     def bounded(training: TrainingConfig, seconds: float) -> TrainingConfig:
         gone = time.monotonic() - began
-        return bound(training, settings, prepared, config.seed, seconds=seconds, gone=gone)
+        return bound(training, settings, pairs, config.seed, seconds=seconds, gone=gone)
 
     torch.manual_seed(config.seed)
-    model = build(config.model).to(chosen_device)
-    if start is not None:
-        load_weights(model, start.weights(), where=str(start.path))
+    model = training_model(config, chosen_device, _inherited(task, config.adapt_from))
     pace = find_pace(
         model,
         config,
-        prepared,
+        pairs,
+        store=corpus.folder,
         name=device,
         device=chosen_device,
         team=team,
@@ -129,23 +133,48 @@ def _train(
     )
     config = replace(config, training=bounded(pace.training, pace.seconds))
     facts = {
-        **prepared.facts,
+        **corpus.facts,
         "parameters": parameter_table(model),
         "machine": machine.describe() | {"processes": pace.training.processes, "threads": pace.training.threads},
-        "store": prepared.folder.name,
+        "store": corpus.folder.name,
     }
-    said = announcement(config, facts, pace)
+    said = f"{task.announce(config, facts)}\n{_expected(config, pace)}"
     reporter.say(said)
-    if start is not None and (warning := misfit(prepared, start)):
+    if start is not None and (warning := task.warn(corpus, start)):
         reporter.say(warning)
     bundle = create_bundle(
         path,
         config=config,
-        tokenizers=prepared.tokenizers,
+        tokenizers=corpus.tokenizers,
         texts={"data.json": plain_json(facts), "card.md": write_card(config, facts, {})},
     )
     bundle.log({"event": "started", "step": -1, "said": said.split("\n"), "seconds_per_step": pace.seconds, **facts})
-    return _Run(bundle, config, model, prepared, device, chosen_device, team, reporter).go(Progress())
+    return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).go(Progress())
+
+
+def _task_of(settings: Mapping[str, Any]) -> Task:
+    name: TaskName = settings.get("task", "translate")
+    if name not in TASKS:
+        raise ConfigError(f"task = {name!r}: must be one of {', '.join(TASKS)}.")
+    return task_of(name)
+
+
+def _inherited(task: Task, origin: Path | str | None) -> Callable[[nn.Module], None] | None:
+    """Gives a model the weights that a run starts from, if it starts from any."""
+    if origin is None:
+        return None
+    start = open_bundle(origin)
+    return lambda model: task.inherit(model, start)
+
+
+def _expected(config: RunConfig, pace: Pace) -> str:
+    """How long it takes, and what it needs, in words."""
+    steps = config.training.steps or 0
+    return (
+        f"Training: {steps:,} steps, about {duration(steps * pace.seconds / (1 - VALIDATION_SHARE))}, "
+        f"up to {(config.training.processes or 1) * machine.peak_memory() / 2**30:.1f} GB of memory.\n"
+        f"Processor: {pace.in_words()}."
+    )
 
 
 def resume(path: Path | str, *, device: machine.DeviceName = "auto", reporter: Reporter | None = None) -> Bundle:
@@ -193,22 +222,23 @@ def _resume(path: Path | str, device: machine.DeviceName, reporter: Reporter, te
         )
     if config.training.tensorboard and (missing := why_no_tensorboard()):
         reporter.say(f"{missing}; going on without its curves.")
-    chosen_device = machine.ready(device)
-    prepared = open_prepared(bundle.path.parent / ".cache" / facts["store"])
-    if prepared is None:
+    chosen_device, task = machine.ready(device), task_of(config.task)
+    corpus = task.reopen(bundle.path.parent / ".cache" / facts["store"])
+    if corpus is None:
         start = None if config.adapt_from is None else bundle
-        prepared = _prepare(config.data, config.tokenizer, start, bundle.path.parent / ".cache", reporter)
-    same = all(prepared.facts[key] == facts[key] for key in ("fingerprint", "validation_fingerprint"))
-    if not same or prepared.tokenizers != bundle.tokenizers:
+        corpus = task.prepare(config.data, config.tokenizer, start, bundle.path.parent / ".cache", reporter)
+    same = all(corpus.facts[key] == facts[key] for key in ("fingerprint", "validation_fingerprint"))
+    if not same or corpus.tokenizers != bundle.text:
         raise DataError(
             f"{config.data.source} and the validation set are not what {path} was trained on: the fingerprint is "
             "different. Put the old files back, or start a new run."
         )
-    prepared = prepared.resampled(config.training.bpe_dropout, config.seed)
+    pairs = task.examples(corpus, config)
     torch.manual_seed(config.seed)
-    model = build(config.model).to(chosen_device)
+    origin = None if bundle.checkpoints() else config.adapt_from
+    model = training_model(config, chosen_device, _inherited(task, origin))
     config = replace(config, training=settled(config, chosen_device, team))
-    return _Run(bundle, config, model, prepared, device, chosen_device, team, reporter).resume()
+    return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).resume()
 
 
 @dataclass(frozen=True)
@@ -217,8 +247,10 @@ class _Run:
 
     bundle: Bundle
     config: RunConfig
-    model: Transformer
-    prepared: Prepared
+    task: Task
+    model: nn.Module
+    corpus: Corpus
+    pairs: Pairs
     device_name: machine.DeviceName
     device: torch.device
     team: Team  # that torchrun has made, or one
@@ -238,11 +270,10 @@ class _Run:
         if found is None:
             self.reporter.say("No checkpoint was saved: starting from the beginning.")
             self.bundle.rewind_log(-1)
-            if (origin := self.bundle.config.adapt_from) is not None:
-                load_weights(self.model, open_bundle(origin).weights(), where=origin)
             return self.go(Progress())
         step, weights, state, facts = found
-        load_weights(self.model, weights, where=str(self.bundle.checkpoint(step)))
+        if not self.training.lora_rank:  # those are merged: training goes on with the raw ones, which the state has
+            load_weights(self.model, weights, where=str(self.bundle.checkpoint(step)))
         self.bundle.prune(keep=self._kept(Progress(step=step, best_step=facts["best_step"])))
         self.bundle.rewind_log(step)
         self.reporter.say(f"Resuming at step {step:,} of {self.steps:,}.")
@@ -253,10 +284,10 @@ class _Run:
         average = MovingAverage(weights_of(self.model), self.training.ema) if self.training.ema else None
         if state is not None:
             progress = restore(self.model, optimizer, state, facts)
-        if state is not None and average is not None:  # what the model had so far was the average
-            raw = {name.removeprefix(RAW): tensor for name, tensor in state.items() if name.startswith(RAW)}
+        raw = {name.removeprefix(RAW): tensor for name, tensor in (state or {}).items() if name.startswith(RAW)}
+        if raw:  # what the model had so far were the weights to use
             load_weights(self.model, raw, where=str(self.bundle.checkpoint(progress.step)))
-        validator = self._validator()
+        judge = self.task.judge(self.model, self.corpus, self.config, self.device)
         last_good = progress
         stopped: list[int] = []
 
@@ -264,29 +295,29 @@ class _Run:
             nonlocal last_good
             tensors, facts = capture(self.model, optimizer, progress, gather_generators(team))
             weights = weights_of(self.model)
-            if average is not None:
+            if average is not None or self.training.lora_rank:
                 tensors |= {f"{RAW}{name}": tensor for name, tensor in weights.items()}
-                weights = average.weights
+                weights = merged(self.model, weights) if average is None else average.weights
             best = progress.best_step or None
             self.bundle.save_checkpoint(progress.step, weights, tensors, facts, best=best)
             self.bundle.prune(keep=self._kept(progress))
             last_good = progress
 
-        def validate(model: Transformer) -> Validation:
+        def validate(model: nn.Module) -> Validation:
             everyone = (self.training.processes or 1) * (self.training.threads or 1)
             with machine.using_threads(min(everyone, machine.cores())):
-                return validator.validate(model)  # the others wait, so their cores are free
+                return judge.validate(model)  # the others wait, so their cores are free
 
-        with self._logger(progress.step) as log:
+        with self._logger(progress.step, judge) as log:
             try:
                 with _stop_signals(stopped.append), working_team(self.training, self.team) as team:
                     if team.size > 1:
-                        team.from_leader(self._task(progress, state, facts))
+                        team.from_leader(self._work(progress, state, facts))
                     outcome = train_together(
                         self.model,
                         optimizer,
                         self.config,
-                        self.prepared.pairs,
+                        self.pairs,
                         team,
                         progress=progress,
                         device=self.device,
@@ -303,13 +334,13 @@ class _Run:
             if stopped:
                 self._interrupt(outcome.progress, stopped[0])
             with _stop_signals(lambda number: self._interrupt(outcome.progress, number)):
-                self._finish(outcome, validator, log)
+                self._finish(outcome, judge, log)
         return self.bundle
 
-    def _task(self, progress: Progress, state: dict[str, torch.Tensor] | None, facts: Any) -> Task:
-        return Task(
+    def _work(self, progress: Progress, state: dict[str, torch.Tensor] | None, facts: Any) -> Work:
+        return Work(
             config=self.config,
-            store=self.prepared.folder,
+            store=self.corpus.folder,
             weights=weights_to_send(self.model),
             device=self.device_name,
             progress=progress,
@@ -323,18 +354,6 @@ class _Run:
             number,
         )
 
-    def _validator(self) -> Validator:
-        config = self.config
-        translator = Translator(
-            TorchEngine(self.model, self.device),
-            self.prepared.tokenizers,
-            max_length=config.data.max_length,
-            languages=config.data.languages,
-        )
-        return Validator(
-            translator, self.prepared.valid, metric=self.training.stop_metric, beam=self.training.validation_beam
-        )
-
     def _last(self, count: int, progress: Progress) -> list[int]:
         """The last regular checkpoints so far."""
         return [step for step in self.bundle.regular_checkpoints() if step <= progress.step][-count:] if count else []
@@ -343,7 +362,7 @@ class _Run:
         return {*self._last(self.training.keep_checkpoints, progress), progress.best_step, progress.step}
 
     @contextlib.contextmanager
-    def _logger(self, first: int) -> Iterator[Log]:
+    def _logger(self, first: int, judge: Judge) -> Iterator[Log]:
         began = time.monotonic()
         minutes_before = max((entry.get("minutes", 0.0) for entry in self.bundle.read_log()), default=0.0)
 
@@ -353,7 +372,7 @@ class _Run:
             if curves is not None:
                 curves(entry)
             if entry["event"] == "validation":
-                self.reporter.say(validation_in_words(entry))
+                self.reporter.say(judge.in_words(entry))
             if entry["event"] != "progress":
                 return
             left = (time.monotonic() - began) / (entry["step"] - first) * (self.steps - entry["step"])
@@ -377,11 +396,12 @@ class _Run:
             return f"{error} {advice} {self.bundle.path} keeps the last good checkpoint, of step {last_good.step:,}."
         return f"{error} {advice} No checkpoint had been saved yet in {self.bundle.path}."
 
-    def _finish(self, outcome: Outcome, validator: Validator, log: Log) -> None:
+    def _finish(self, outcome: Outcome, judge: Judge, log: Log) -> None:
         """Chooses between the best checkpoint and the average of the last, scores the winner, writes it all down."""
         progress = outcome.progress
         if outcome.reason == "early":
             self.reporter.say(f"Stopped early: {progress.stale} validations without improvement.")
+        merge_adapters(self.model)
         self.model.eval()
         chosen, name = self.bundle.checkpoint_weights(progress.best_step), f"checkpoint of step {progress.best_step:,}"
         score = progress.best_score if progress.best_score is not None else -math.inf
@@ -389,88 +409,29 @@ class _Run:
         if len(steps) > 1:
             averaged = average_weights(self.bundle, steps)
             load_weights(self.model, averaged, where="the average")
-            found = validator.validate(self.model)
+            found = judge.validate(self.model)
             log({"event": "average", "step": progress.step, "of": steps, **found.facts})
             if found.score > score:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
         load_weights(self.model, chosen, where="the best weights")
         self.bundle.save_weights(chosen, {"weights": name})
-        scores, perplexity, samples = validator.final(beam=FINAL_BEAM, reporter=self.reporter)
-        result = {
-            "weights": name,
-            "steps": progress.step,
-            "beam": FINAL_BEAM,
-            "validation": scores.to_json(),
-            "perplexity": perplexity,
-            "baseline_bleu": validator.baseline,
-        }
+        verdict = judge.verdict(self.reporter)
+        result = {"weights": name, "steps": progress.step, **verdict.scores}
         log({"event": "finished", "step": progress.step, **result})
-        self.bundle.write("report.html", self._report([sample.to_json() for sample in samples], result))
-        result |= self._int8(validator)
-        _, alignment = fit_view(self.model, self.prepared.tokenizers, self.prepared.valid, self.reporter)
-        self.bundle.write("alignment.json", plain_json(alignment))
+        summary = {
+            **verdict.summary,
+            "weights": name,
+            "parameters": f"{self.bundle.data()['parameters']['total']:,}",
+            "steps": f"{progress.step:,} of {self.steps:,}",
+            "seed": str(self.config.seed),
+        }
+        title = f"{self.bundle.path.name}: {subject(self.config)}"
+        page = training_report(title=title, entries=self.bundle.read_log(), summary=summary, samples=verdict.samples)
+        self.bundle.write("report.html", page)
+        result |= judge.more(self.bundle, self.reporter)
         self.bundle.write("card.md", write_card(self.bundle.config, self.bundle.data(), result))
         self.bundle.save_scores(result)  # the last: with it the run has finished
-        self.reporter.say(
-            f"Validation, beam {FINAL_BEAM}: BLEU {scores.bleu.score:.1f}, chrF {scores.chrf.score:.1f}, "
-            f"TER {scores.ter.score:.1f} ({name}). Copying the source: BLEU {validator.baseline:.1f}."
-        )
-
-    def _int8(self, validator: Validator) -> dict[str, Any]:
-        """What the fast engine scores in int8, whose copy of the model is made on the way.
-
-        Whatever keeps that engine from working here is told, and takes nothing else away.
-        """
-        if representable(self.bundle.config.model):
-            return {}
-        try:
-            from attendo.engines.ctranslate2_folder import open_ctranslate2
-
-            engine = open_ctranslate2(self.bundle, precision="int8", reporter=self.reporter)
-            found = validator.bleu_by(engine, precision="int8", beam=FINAL_BEAM)
-        except Interrupted:
-            raise
-        except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            self.reporter.say(f"The ctranslate2 engine could not score the model in int8: {reason}")
-            return {}
-        return {"int8": {"bleu": found.to_json()}}
-
-    def _report(self, samples: list[dict[str, Any]], result: Mapping[str, Any]) -> str:
-        config, pairs = self.bundle.config, self.bundle.data()["pairs"]
-        validation = result["validation"]
-        return training_report(
-            title=f"{self.bundle.path.name}: {direction(config)}",
-            entries=self.bundle.read_log(),
-            summary={
-                "BLEU": f"{validation['bleu']['score']:.2f} ({validation['bleu']['signature']})",
-                "chrF": f"{validation['chrf']['score']:.2f} ({validation['chrf']['signature']})",
-                "TER": f"{validation['ter']['score']:.2f} ({validation['ter']['signature']})",
-                "weights": result["weights"],
-                "parameters": f"{self.bundle.data()['parameters']['total']:,}",
-                "training pairs": f"{pairs['kept']:,}",
-                "validation pairs": f"{pairs['held_out']:,}",
-                "steps": f"{result['steps']:,} of {self.steps:,}",
-                "seed": str(config.seed),
-            },
-            samples=[{**sample, "bleu": f"{sample['bleu']:.1f}"} for sample in samples],
-        )
-
-
-def _prepare(
-    data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
-) -> Prepared:
-    return prepare(
-        data.files(),
-        data.valid_files(),
-        tokenizers=None if start is None else start.tokenizers,
-        kind=tokenizer.kind,
-        vocab_size=tokenizer.vocab_size,
-        joint=tokenizer.joint,
-        max_length=data.max_length,
-        cache=cache,
-        reporter=reporter,
-    )
+        self.reporter.say(verdict.words.replace("{weights}", name))
 
 
 @contextlib.contextmanager

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attendo import machine
 from attendo.bundle import load_weights, weights_of
 from attendo.data.loader import Pairs, batches_from
-from attendo.data.prepare import open_prepared
-from attendo.errors import AttendoError, DataError, TrainingError
-from attendo.models.transformer import Transformer, build
+from attendo.errors import AttendoError, ConfigError, DataError, TrainingError
+from attendo.models.family import build_model
+from attendo.nn.low_rank import adaptable, add_adapters
 from attendo.recipe import RunConfig
+from attendo.tasks.choice import task_of
 from attendo.training.ema import MovingAverage
+from attendo.training.freezing import freeze
 from attendo.training.loop import Outcome, Validation, train
 from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
@@ -30,6 +32,7 @@ from attendo.training.team import Team, joined_team, started_team
 from attendo.training.trial import try_steps
 
 SEED_STRIDE = 1_000_003  # between the seeds of two ranks: each drops other elements
+HEADS = ("pooler", "labels")  # what tells labels begins anew, so it learns as a whole even where the rest has adapters
 
 
 def follower_command() -> list[str]:
@@ -38,7 +41,7 @@ def follower_command() -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Work:
     """What the leader asks of the others: to train, or to take part in a trial of so many steps and seconds."""
 
     config: RunConfig
@@ -51,7 +54,29 @@ class Task:
     facts: Any = None
 
 
-def weights_to_send(model: Transformer) -> dict[str, Tensor]:
+def training_model(
+    config: RunConfig, device: torch.device, inherit: Callable[[nn.Module], None] | None = None
+) -> nn.Module:
+    """The model as every process trains it, with its initial weights; frozen layers learn nothing.
+
+    `inherit` gives it the weights of the bundle that a run starts from, before adapters come on top of them.
+    """
+    training, model = config.training, build_model(config.model).to(device)
+    if inherit is not None:
+        inherit(model)
+    freeze(model, training.frozen_layers)
+    if training.lora_rank:
+        names = training.lora_matrices
+        strange = add_adapters(model, rank=training.lora_rank, alpha=training.lora_alpha, matrices=names, but=HEADS)
+        if strange:
+            raise ConfigError(
+                f"training.lora_matrices = {list(names)}: this model has no linear layer {strange[0]}. It has: "
+                f"{', '.join(adaptable(model))}."
+            )
+    return model
+
+
+def weights_to_send(model: nn.Module) -> dict[str, Tensor]:
     """The weights as every process can take them, whatever its device."""
     return {name: tensor.cpu() for name, tensor in weights_of(model).items()}
 
@@ -70,7 +95,7 @@ def working_team(training: TrainingConfig, team: Team) -> Iterator[Team]:
 
 
 def train_together(
-    model: Transformer,
+    model: nn.Module,
     optimizer: torch.optim.Optimizer,
     config: RunConfig,
     pairs: Pairs,
@@ -79,7 +104,7 @@ def train_together(
     progress: Progress,
     device: torch.device,
     average: MovingAverage | None,
-    validate: Callable[[Transformer], Validation],
+    validate: Callable[[nn.Module], Validation],
     save: Callable[[Progress], None],
     log: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
@@ -108,7 +133,7 @@ def train_together(
 
 def dismiss(team: Team) -> None:
     """Tells the others that there is nothing more to do."""
-    team.from_leader(cast(Task | None, None))
+    team.from_leader(cast(Work | None, None))
 
 
 def follow(team: Team) -> None:
@@ -116,34 +141,35 @@ def follow(team: Team) -> None:
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):  # they reach the leader as well, which decides
             signal.signal(number, signal.SIG_IGN)
-    while (task := team.from_leader(cast(Task | None, None))) is not None:
-        with machine.using_threads(task.config.training.threads):
-            _obey(task, team)
+    while (work := team.from_leader(cast(Work | None, None))) is not None:
+        with machine.using_threads(work.config.training.threads):
+            _obey(work, team)
 
 
-def _obey(task: Task, team: Team) -> None:
-    device, config = machine.ready(task.device), task.config
-    prepared = open_prepared(task.store)
-    if prepared is None:
+def _obey(work: Work, team: Team) -> None:
+    device, config = machine.ready(work.device), work.config
+    task = task_of(config.task)
+    corpus = task.reopen(work.store)
+    if corpus is None:
         raise DataError(
-            f"{task.store} is missing or damaged: every process of a team needs the folder of the tokenised corpus, on "
+            f"{work.store} is missing or damaged: every process of a team needs the folder of the tokenised corpus, on "
             "several machines a shared one."
         )
-    pairs = prepared.resampled(config.training.bpe_dropout, config.seed).pairs
+    pairs = task.examples(corpus, config)
     torch.manual_seed((config.seed + SEED_STRIDE * team.rank) % 2**63)
-    model = build(config.model).to(device)
-    load_weights(model, task.weights, where="the leader")
-    if task.trial is not None:
-        steps, seconds = task.trial
+    model = training_model(config, device)
+    load_weights(model, work.weights, where="the leader")
+    if work.trial is not None:
+        steps, seconds = work.trial
         training, seed = config.training, config.seed
         try_steps(model, pairs, training, seed=seed, device=device, team=team, steps=steps, seconds=seconds)
         return
-    optimizer, progress = build_optimizer(model, config.training), task.progress
-    if task.state is not None:
-        progress = restore(model, optimizer, task.state, task.facts)
-        restore_generators(task.state, rank=team.rank)
+    optimizer, progress = build_optimizer(model, config.training), work.progress
+    if work.state is not None:
+        progress = restore(model, optimizer, work.state, work.facts)
+        restore_generators(work.state, rank=team.rank)
 
-    def waited(_model: Transformer) -> Validation:
+    def waited(_model: nn.Module) -> Validation:
         return Validation(score=0.0, facts={})  # not looked at: the leader's counts
 
     def contribute(_progress: Progress) -> None:

@@ -69,6 +69,8 @@ class Translator:
     ) -> "Translator":
         """A bundle put to work, or an ensemble of several that share their tokenizers and languages."""
         bundles = (bundle, *others)
+        for one in bundles:
+            one.require("translate", "denoise", verb="translate")
         for i, other in enumerate(others, start=1):
             if other.path.resolve() in [one.path.resolve() for one in bundles[:i]]:
                 raise ConfigError(

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from torch import nn
+
 from attendo.engines.engine import Engine, Precision
 from attendo.evaluation.scores import Score, Scores, bleu, score_corpus, sentence_bleus
-from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter
 from attendo.text.corpus import Pair
 from attendo.training.loop import Validation
@@ -42,7 +43,7 @@ class Validator:
         self.language = translator.target_language
         self.baseline = bleu(self.sources, self.references, target_language=self.language).score
 
-    def validate(self, _: Transformer) -> Validation:
+    def validate(self, _: nn.Module) -> Validation:
         """What the training loop asks for. The translator is made around this very model."""
         nats = nats_per_piece(self.translator.score(self.sources, self.references))
         translations = self._translations(self.beam)

@@ -66,7 +66,8 @@ def main() -> None:
     arguments = parser.parse_args()
     device = machine.ready("cpu")
     bundle = attendo.open_bundle(arguments.bundle)
-    model = bundle.model().eval()
+    model = bundle.model()
+    assert isinstance(model, Transformer)
     sources = [bundle.tokenizers.source.encode(line) for line in list(read_lines(arguments.text))[: arguments.lines]]
     engine = TorchEngine(model, device)
     conditions = machine.describe()

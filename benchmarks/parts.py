@@ -31,7 +31,8 @@ from attendo.bundle import weights_of
 from attendo.config import from_dict, merge
 from attendo.data.loader import Position, batches_from
 from attendo.data.prepare import Prepared, prepare
-from attendo.models.transformer import build, parameter_table
+from attendo.models.family import build_model
+from attendo.models.transformer import parameter_table
 from attendo.plan import resolve
 from attendo.recipe import DataConfig
 from attendo.reporting import Silent
@@ -166,7 +167,7 @@ class Trial:
         settings = settings_of(name, data)
         self.config = resolve(settings, "tiny", from_dict(DataConfig, settings["data"]), prepared, None, speed=1.0)
         torch.manual_seed(self.config.seed)
-        self.model = build(self.config.model).train()
+        self.model = build_model(self.config.model).train()
         self.loss = build_loss(self.config.training)
         self.optimizer = build_optimizer(self.model, self.config.training)
         ema = self.config.training.ema

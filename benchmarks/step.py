@@ -114,6 +114,7 @@ class Trial:
         from attendo.config import from_dict, merge
         from attendo.data.loader import Position, batches_from
         from attendo.data.prepare import prepare
+        from attendo.models.settings import TransformerConfig
         from attendo.models.transformer import build
         from attendo.plan import resolve
         from attendo.recipe import DataConfig
@@ -143,6 +144,7 @@ class Trial:
         config = resolve(merge(settings, {}), "tiny", data, prepared, None, speed=1.0)
         torch.manual_seed(1)
         self.config = config.training
+        assert isinstance(config.model, TransformerConfig)
         self.model = build(config.model).train()
         self.loss = build_loss(self.config)
         self.optimizer = build_optimizer(self.model, self.config)

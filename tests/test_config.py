@@ -305,3 +305,56 @@ def test_merge_leaves_its_layers_as_they_were() -> None:
 def test_layers_from_defaults_to_command_line() -> None:
     layers = merge({"oven": {"watts": 1, "fuel": "wood"}}, parse_assignments(["oven.watts=3"]))
     assert from_dict(Kitchen, layers).oven == Oven(watts=3, fuel="wood")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fire(Settings):
+    kind: Literal["fire"] = "fire"
+    logs: Annotated[int, POSITIVE] = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stove(Settings):
+    kind: Literal["stove"] = "stove"
+    plates: Annotated[int, POSITIVE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Camp(Settings):
+    heat: Fire | Stove
+    spare: Fire | Stove | None = None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, Fire()),
+        ({"logs": 5}, Fire(logs=5)),
+        ({"kind": "fire", "logs": 5}, Fire(logs=5)),
+        ({"kind": "stove", "plates": 2}, Stove(plates=2)),
+    ],
+)
+def test_a_group_of_several_kinds_is_told_by_its_kind(values: dict[str, Any], expected: Settings) -> None:
+    camp = from_dict(Camp, {"heat": values, "spare": values})
+    assert camp == Camp(heat=expected, spare=expected)  # type: ignore[arg-type]
+    assert from_dict(Camp, yaml.safe_load(to_yaml(camp))) == camp
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"heat": {"kind": "stov"}}, "heat.kind = 'stov': must be one of fire, stove (did you mean stove?)."),
+        ({"heat": {"kind": ["stove"]}}, "heat.kind = ['stove']: must be one of fire, stove"),
+        ({"heat": {"kind": "stove"}}, "heat.plates is missing."),
+        ({"heat": {"kind": "stove", "plates": 0}}, "heat.plates = 0: must be at least 1."),
+        ({"heat": {"plates": 2}}, "unknown setting heat.plates. Valid keys: heat.kind, heat.logs."),
+        ({"heat": {}, "plates": 2}, "unknown setting plates. Did you mean heat.plates?"),
+        ({"heat": None}, "heat = None: must be a group of settings"),
+        ({"heat": 3}, "heat = 3: must be a group of settings"),
+        ({"heat": {}, "spare": "fire"}, "spare = 'fire': must be a group of settings"),
+    ],
+)
+def test_a_mistake_in_a_group_of_several_kinds_is_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_dict(Camp, values)
+    assert str(caught.value).startswith(message)

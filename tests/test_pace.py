@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ def find(monkeypatch: pytest.MonkeyPatch) -> Find:
             None,  # type: ignore[arg-type]
             run,
             None,  # type: ignore[arg-type]
+            store=Path(),
             name="cpu",
             device=CPU,
             team=team or Team(),

@@ -8,7 +8,7 @@ import pytest
 
 from attendo.bundle import Bundle
 from attendo.errors import ConfigError
-from attendo.models.settings import RATES
+from attendo.models.settings import RATES, TransformerConfig
 from attendo.plan import check_settings, with_effort
 
 from .trained import Trained
@@ -95,6 +95,7 @@ def test_what_may_differ_from_the_bundle_to_start_from(trained: Trained) -> None
 def test_learned_positions_are_those_of_the_bundle_to_start_from(trained: Trained) -> None:
     """Its own max_length is what they have to reach, not the default."""
     config = trained.bundle.config
+    assert isinstance(config.model, TransformerConfig)
     model = replace(config.model, positions="learned", n_positions=128)
     start = Bundle(Path("there"), replace(config, model=model), trained.bundle.tokenizers)
     check_settings({}, "auto", start)

@@ -5,6 +5,7 @@ import pytest
 from attendo.config import from_dict, merge, read_yaml, to_dict, to_yaml
 from attendo.errors import ConfigError
 from attendo.models.presets import PresetName, sizes
+from attendo.models.settings import TransformerConfig
 from attendo.recipe import FEW_PASSES, RECIPES, DataConfig, RecipeName, RunConfig, choose, intervals
 
 VOCABULARY = {"model": {"source_vocab_size": 400, "target_vocab_size": 400}, "data": {"source": "a.tsv"}}
@@ -39,6 +40,8 @@ def test_few_passes_take_what_learns_fastest() -> None:
     few = config_of("auto", pairs=29_000, passes=FEW_PASSES - 1)
     many = config_of("auto", pairs=29_000, passes=FEW_PASSES)
     assert many == config_of("auto", pairs=29_000)
+    assert isinstance(few.model, TransformerConfig)
+    assert isinstance(many.model, TransformerConfig)
     assert few.model.residual_dropout < many.model.residual_dropout
     assert few.training.batch_tokens < many.training.batch_tokens
     assert config_of("tiny", pairs=29_000, passes=1) == config_of("tiny", pairs=29_000)

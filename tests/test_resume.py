@@ -24,6 +24,7 @@ from attendo.data import loader
 from attendo.data.prepare import open_prepared
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, DataError, Interrupted
+from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.reporting import Silent
 from attendo.translator import Translator, nats_per_piece
 
@@ -243,6 +244,7 @@ def test_what_is_validated_is_what_is_kept(averaged: Bundle) -> None:
     store = open_prepared(averaged.path.parent / ".cache" / averaged.data()["store"])
     assert store is not None
     model = averaged.model()
+    assert isinstance(model, EncoderDecoder)
     load_weights(model, averaged.checkpoint_weights(step), where="here")
     translator = Translator(
         TorchEngine(model.eval(), torch.device("cpu")),

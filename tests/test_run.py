@@ -17,6 +17,7 @@ from attendo.config import merge, read_yaml
 from attendo.data.store import open_store
 from attendo.engines import ctranslate2_folder
 from attendo.errors import BundleError, ConfigError, DataError, StorageError, TrainingError
+from attendo.models.settings import TransformerConfig
 from attendo.reporting import Silent
 from attendo.run import resume, train
 from attendo.training import loop, loss
@@ -420,7 +421,9 @@ def test_tokenizers(tmp_path: Path, tokenizer: dict[str, Any], model: dict[str, 
     bundle = train(settings=settings, out=tmp_path / "run")
     assert sorted(path.name for path in bundle.path.glob("tokenizer*")) == files
     sizes = (bundle.tokenizers.source.vocab_size, bundle.tokenizers.target.vocab_size)
-    assert sizes == (bundle.config.model.source_vocab_size, bundle.config.model.target_vocab_size)
+    config = bundle.config.model
+    assert isinstance(config, TransformerConfig)
+    assert sizes == (config.source_vocab_size, config.target_vocab_size)
     assert bundle.config.tokenizer.vocab_size is not None
     assert len(attendo.load(bundle.path).translate_many(["bako delu", ""])) == 2
 
@@ -608,7 +611,12 @@ def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
 def test_few_passes_have_little_dropout_unless_it_is_given(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(100))
     settings = tiny(data, training={"epochs": 2})
-    assert train(settings=settings, out=tmp_path / "chosen").config.model.residual_dropout == 0.1
-    assert train(settings=settings, preset="tiny", out=tmp_path / "named").config.model.residual_dropout == 0.25
+
+    def dropout(bundle: Bundle) -> float:
+        assert isinstance(bundle.config.model, TransformerConfig)
+        return bundle.config.model.residual_dropout
+
+    assert dropout(train(settings=settings, out=tmp_path / "chosen")) == 0.1
+    assert dropout(train(settings=settings, preset="tiny", out=tmp_path / "named")) == 0.25
     given = merge(settings, {"model": {"residual_dropout": 0.3}})
-    assert train(settings=given, out=tmp_path / "given").config.model.residual_dropout == 0.3
+    assert dropout(train(settings=given, out=tmp_path / "given")) == 0.3

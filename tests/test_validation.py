@@ -8,8 +8,9 @@ import sacrebleu
 import torch
 
 from attendo.engines.torch_engine import TorchEngine
+from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.settings import TransformerConfig
-from attendo.models.transformer import Transformer, build
+from attendo.models.transformer import build
 from attendo.reporting import Silent
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import train_tokenizer
@@ -58,7 +59,7 @@ def test_bleu_by_another_engine(translator, monkeypatch):
     assert asked == [3]
 
 
-def model_of(translator: Translator) -> Transformer:
+def model_of(translator: Translator) -> EncoderDecoder:
     assert isinstance(translator.engine, TorchEngine)
     return translator.engine.models[0]
 

@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from attendo.cli.options import BUNDLE, ENSEMBLE, common, executing, given, paired, parse_columns, reporting, searching
 from attendo.cli.results import output
 from attendo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from attendo.bundle import Bundle
 
 
 @click.command(name="evaluate")
@@ -22,6 +25,7 @@ from attendo.errors import ConfigError
 @click.option("--literature", is_flag=True, help="Also Multi30K's metric: lowercased, normalised, Moses-tokenised.")
 @click.option("--literature-reference", type=click.Path(), help="The data set's own lc.norm.tok reference for it.")
 @click.option("--output", "output_path", type=click.Path(dir_okay=False), help="Keep the translations in this file.")
+@click.option("--picture", type=click.Path(dir_okay=False), help="Draw a classifier's confusions into this .svg file.")
 @paired
 @executing
 @searching(n_best=False)
@@ -35,6 +39,7 @@ def command(
     literature: bool,
     literature_reference: str | None,
     output_path: str | None,
+    picture: str | None,
     columns: str | None,
     reverse: bool,
     search: dict[str, Any],
@@ -50,8 +55,26 @@ def command(
 ) -> None:
     """Score a translator on a test set: BLEU, chrF and TER by sacreBLEU with their signatures, and perplexity.
 
-    SOURCE and TARGET are two text files; or SOURCE alone is a TSV or JSONL file with both.
+    SOURCE and TARGET are two text files; or SOURCE alone is a TSV or JSONL file with both. For a model of another task
+    SOURCE is a test file like those it was trained on: perplexity of a text, or accuracy and F1 of a classifier.
     """
+    from attendo.bundle import open_bundle
+
+    opened = open_bundle(bundle)
+    if opened.config.task not in ("translate", "denoise"):
+        told = {
+            "--against": against,
+            "--output": output_path,
+            "--literature-reference": literature_reference,
+            "--seed": seed,
+        }
+        for name, value in {**told, "TARGET": target}.items():
+            if value is not None:
+                raise ConfigError(f"{name} {value}: is for translators, and {bundle} is none. Leave it out.")
+        _appraise(opened, source, parse_columns(columns), picture, device, quiet, as_json)
+        return
+    if picture is not None:
+        raise ConfigError(f"--picture {picture}: a translator has no confusions to draw. Leave it out.")
     from attendo.assessment import assess
     from attendo.decoding.search import SearchOptions
     from attendo.storage import write_file
@@ -90,3 +113,27 @@ def command(
     if output_path:
         write_file(Path(output_path), "".join(f"{line}\n" for line in found.translations))
     output(json.dumps(found.to_json(), ensure_ascii=False) if as_json else "\n".join(found.in_words()))
+
+
+def _appraise(
+    bundle: "Bundle",
+    path: str,
+    columns: tuple[int, int] | None,
+    picture: str | None,
+    device: Any,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """What a model of another task than translation scores on a file."""
+    from attendo.storage import write_file
+    from attendo.tasks.choice import task_of
+
+    appraise = task_of(bundle.config.task).appraise
+    assert appraise is not None  # but for translators all tasks have it
+    with reporting(quiet) as reporter:
+        found = appraise(bundle, path, columns, device, reporter)
+    if picture is not None and found.picture is None:
+        raise ConfigError(f"--picture {picture}: {bundle.path} has no labels to confuse. Leave it out.")
+    if picture is not None and found.picture is not None:
+        write_file(Path(picture), found.picture)
+    output(json.dumps(found.numbers, ensure_ascii=False) if as_json else "\n".join(found.lines))

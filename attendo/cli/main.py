@@ -16,9 +16,12 @@ from attendo.errors import AttendoError, Interrupted
 
 COMMANDS = {
     "check": "Find what is wrong with pairs of text, and clean them.",
-    "train": "Train a translator from pairs of text.",
+    "train": "Train a translator from pairs of text, or another model.",
     "translate": "Translate lines of text.",
-    "evaluate": "Score a translator on a test set; compare two.",
+    "generate": "Continue a text, or fill its gaps.",
+    "classify": "Tell the label of texts or pictures.",
+    "embed": "Vectors of texts.",
+    "evaluate": "Score a model on a test set; compare two translators.",
     "score": "Log probability of given translations.",
     "inspect": "Look inside: attention, beam, probabilities; what each head is worth.",
     "serve": "Serve bundles over HTTP.",

@@ -12,16 +12,25 @@ from attendo.config import merge, parse_assignments, read_yaml
 from attendo.errors import ConfigError
 from attendo.training.settings import BOUNDS
 
+TASKS = ["translate", "language-model", "masked-language-model", "classify", "denoise", "classify-images"]
+
 
 @click.command(name="train")
-@click.argument("source", type=click.Path(), required=False)
-@click.argument("target", type=click.Path(), required=False)
+@click.argument("files", type=click.Path(), nargs=-1, metavar="[SOURCE [TARGET] | FILE…]")
+@click.option("--task", type=click.Choice(TASKS), help="What to learn. [translate]")
+@click.option("--style", type=click.Choice(["t5", "bart"]), help="With --task denoise: how text is spoiled. [t5]")
+@click.option(
+    "--model", "kind", type=click.Choice(["transformer", "rnn", "conv"]), help="Of a translator. [transformer]"
+)
 @click.option("--out", type=click.Path(), help="Folder of the new bundle. [runs/LANGUAGES-N]")
 @click.option("--from", "adapt_from", type=click.Path(), help="Start from this trained bundle, keeping its tokenizer.")
+@click.option(
+    "--lora", type=click.IntRange(min=1), metavar="RANK", help="With --from: adapters of that rank learn, alone."
+)
 @click.option("--resume", "resume_path", type=click.Path(), help="Go on with an interrupted run.")
 @click.option(
     "--preset",
-    type=click.Choice(["auto", "tiny", "small", "base", "big"]),
+    type=click.Choice(["auto", "tiny", "small", "base", "big", "llama"]),
     default="auto",
     show_default=True,
     help="Size and recipe.",
@@ -47,10 +56,13 @@ from attendo.training.settings import BOUNDS
 @paired
 @common("seed", "device", "quiet", "as_json")
 def command(
-    source: str | None,
-    target: str | None,
+    files: tuple[str, ...],
+    task: str | None,
+    style: str | None,
+    kind: str | None,
     out: str | None,
     adapt_from: str | None,
+    lora: int | None,
     resume_path: str | None,
     preset: Any,
     config_path: str | None,
@@ -72,19 +84,23 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Train a translator from pairs of text.
+    """Train a translator from pairs of text; with --task, another model from other files.
 
     SOURCE and TARGET are two text files, line by line translations of each other; or SOURCE alone is a TSV, JSONL
     or TMX file with both. Each may be compressed (.gz). Nothing else is needed.
+
+    language-model, masked-language-model and denoise learn from any number of text FILEs, classify from a TSV of labels
+    and texts, classify-images from a folder.
     """
     from attendo import run
+    from attendo.recipe import USED_BY
     from attendo.training.team import rank_in_environment
 
     if resume_path is not None:
-        files = (source, valid_source, valid_target, config_path, out, adapt_from)
-        values = (steps, epochs, minutes, effort, languages, columns, seed, processes, threads)
+        paths = (*files, valid_source, valid_target, config_path, out, adapt_from)
+        values = (task, style, kind, lora, steps, epochs, minutes, effort, languages, columns, seed, processes, threads)
         flags = (assignments, reverse, tensorboard, preset != "auto")
-        if any(value is not None for value in (*files, *values)) or any(flags):
+        if any(value is not None for value in (*paths, *values)) or any(flags):
             raise ConfigError(
                 "--resume takes everything from the run's folder: leave out files, settings and bounds. "
                 f"To train a finished translator further: attendo train SOURCE TARGET --from {resume_path}"
@@ -92,9 +108,9 @@ def command(
         with reporting(quiet) as reporter:
             bundle = run.resume(resume_path, device=device, reporter=reporter)
     else:
+        read, assigned = read_yaml(Path(config_path)) if config_path else {}, parse_assignments(assignments)
         data = given(
-            source=source,
-            target=target,
+            **_files(files, task or assigned.get("task") or read.get("task") or "translate"),
             languages=languages,
             columns=parse_columns(columns),
             reverse=reverse or None,
@@ -105,16 +121,19 @@ def command(
             steps=steps,
             epochs=epochs,
             minutes=minutes,
+            lora_rank=lora,
             tensorboard=tensorboard or None,
             processes=processes,
             threads=threads,
         )
         settings = _layered(
-            read_yaml(Path(config_path)) if config_path else {},
-            {"data": data, "training": training, **given(seed=seed, adapt_from=adapt_from)},
-            parse_assignments(assignments),
+            read,
+            {"data": data, "training": training, **given(task=task, seed=seed, adapt_from=adapt_from)},
+            {"noise": {"kind": style}} if style is not None else {},
+            {"model": {"kind": kind}} if kind is not None else {},
+            assigned,
         )
-        if source is None and config_path is None and not assignments:
+        if not files and config_path is None and not assignments:
             raise ConfigError("give the files to train on: attendo train SOURCE TARGET (or --config with data.source).")
         with reporting(quiet) as reporter:
             bundle = run.train(
@@ -125,7 +144,18 @@ def command(
     scores = {"bundle": str(bundle.path), **bundle.scores()}
     output(json.dumps(scores, ensure_ascii=False) if as_json else str(bundle.path))
     if not quiet:
-        click.echo(f'The bundle is {bundle.path}. Try it: attendo translate {bundle.path} --text "…"', err=True)
+        verb = USED_BY[bundle.config.task][1]
+        option = "--prompt" if verb == "generate" else "--text"
+        click.echo(f'The bundle is {bundle.path}. Try it: attendo {verb} {bundle.path} {option} "…"', err=True)
+
+
+def _files(files: tuple[str, ...], task: str) -> dict[str, Any]:
+    """The settings that name the files: a source and a target, or for other tasks any number."""
+    if task != "translate":
+        return {"source": files[0], "more": files[1:] or None} if files else {}
+    if len(files) > 2:
+        raise ConfigError(f"{files[2]}: a translator learns from two files, source and target. Leave out the others.")
+    return dict(zip(("source", "target"), files, strict=False))
 
 
 def _layered(*layers: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +167,7 @@ def _layered(*layers: dict[str, Any]) -> dict[str, Any]:
     for layer in layers:
         for group, names, belonging in (
             ("training", BOUNDS, BOUNDS),
-            ("data", ("source",), ("target", "languages", "valid_source", "valid_target")),
+            ("data", ("source",), ("target", "more", "languages", "valid_source", "valid_target")),
         ):
             new = layer.get(group)
             if isinstance(new, dict) and any(new.get(name) is not None for name in names):

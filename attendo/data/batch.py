@@ -5,7 +5,7 @@ Suffixes: B pairs, S longest source, T longest target.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,29 @@ from attendo.text.tokenizer import BOS, EOS, PAD
 
 Rows = Sequence[Sequence[int] | NDArray[Any]]
 EndToEnd = tuple[NDArray[Any], NDArray[np.int64]]  # all ids of a side, and how many of them each pair has
+
+
+class AnyBatch(Protocol):
+    """What the training loop asks of a batch, whatever is in it."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Real tokens, by which speed is measured."""
+
+    @property
+    def n_targets(self) -> int:
+        """What the loss is the mean over."""
+
+    @property
+    def n_positions(self) -> int:
+        """Positions, padding included."""
+
+    def __len__(self) -> int: ...
+
+    def part(self, rank: int, size: int) -> Self:
+        """Every `size`-th row from number `rank` on."""
+
+    def to(self, device: torch.device) -> Self: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from attendo.data.batch import Batch
+from attendo.data.batch import AnyBatch
 from attendo.data.batching import Indices, Lengths, epoch_plan
 
 T = TypeVar("T")
+B = TypeVar("B", bound=AnyBatch)
+B_co = TypeVar("B_co", bound=AnyBatch, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -19,19 +21,22 @@ class Position:
     batch: int = 0
 
 
-class Pairs(Protocol):
+class Examples(Protocol[B_co]):
     """What batches are made of: a store as it is, or cut into other pieces in each epoch."""
 
     def lengths(self, epoch: int) -> tuple[Lengths, Lengths]:
-        """Of all sources and of all targets."""
+        """Of all sources and of all targets; rows without a target have the length 0 there."""
         ...
 
-    def batch(self, indices: Indices, epoch: int) -> Batch: ...
+    def batch(self, indices: Indices, epoch: int) -> B_co: ...
+
+
+Pairs = Examples[AnyBatch]
 
 
 def batches_from(
-    pairs: Pairs, position: Position, *, batch_tokens: int, seed: int
-) -> Iterator[tuple[Batch, Position, float]]:
+    pairs: Examples[B], position: Position, *, batch_tokens: int, seed: int
+) -> Iterator[tuple[B, Position, float]]:
     """Yields (batch, the position after it, the epoch as a fraction), epoch after epoch.
 
     While one is used, the next is made.
@@ -40,8 +45,8 @@ def batches_from(
 
 
 def _batches(
-    pairs: Pairs, position: Position, *, batch_tokens: int, seed: int
-) -> Iterator[tuple[Batch, Position, float]]:
+    pairs: Examples[B], position: Position, *, batch_tokens: int, seed: int
+) -> Iterator[tuple[B, Position, float]]:
     epoch, first = position.epoch, position.batch
     while True:
         plan = epoch_plan(*pairs.lengths(epoch), batch_tokens=batch_tokens, seed=seed, epoch=epoch)

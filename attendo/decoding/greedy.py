@@ -49,17 +49,30 @@ def greedy_ids(
     step: Step[State], state: State, *, bos: int, eos: int, limit: int, forbidden: Sequence[int] = ()
 ) -> Iterator[int]:
     """The ids that `greedy` finds for the one sentence of the state, without EOS, each as soon as it is known."""
+
+    def choose(log_probs_NV: Tensor, _row_N: Tensor, _length: int) -> Tensor:
+        return likeliest(log_probs_NV)
+
     constraints = Constraints(eos=eos, limits=[limit], forbidden=forbidden)
+    return ids_of_one(step, state, choose, bos=bos, limit=limit, constraints=constraints)
+
+
+def ids_of_one(
+    step: Step[State], state: State, choose: Choose, *, bos: int, limit: int, constraints: Constraints
+) -> Iterator[int]:
+    """The ids of the hypothesis that `follow` finds for the one row of the state, each as soon as it is known."""
     row_N, ids_N = torch.zeros(1, dtype=torch.int64), torch.tensor([bos])
+    found: list[int] = []
     for length in range(limit):
         logits_NV, state = step(ids_N, state)
         log_probs_NV = constraints.log_probs(
-            logits_NV, sentence_N=row_N, length=length, prefix_N=row_N, prefix_of=lambda _: ()
+            logits_NV, sentence_N=row_N, length=length, prefix_N=row_N, prefix_of=lambda _: found
         )
-        ids_N = likeliest(log_probs_NV).cpu()
-        if ids_N.item() == eos:
+        ids_N = choose(log_probs_NV, row_N, length).cpu()
+        found.append(int(ids_N.item()))
+        if found[-1] == constraints.eos:
             return
-        yield int(ids_N.item())
+        yield found[-1]
 
 
 def follow(

@@ -15,13 +15,13 @@ Shapes: N rows (draws) still going on, V vocabulary.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from attendo.decoding.constraints import Constraints
-from attendo.decoding.greedy import follow
+from attendo.decoding.greedy import follow, ids_of_one
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Select, State, Step
 
 BITS = 52  # one less than a float64 has, so that u · total < total is true after rounding, too
@@ -66,6 +66,28 @@ def sample(
 
     found = follow(step, select, state, drawn, bos=bos, limits=limits, constraints=constraints, options=options)
     return [found[first : first + draws] for first in range(0, len(found), draws)]
+
+
+def sampled_ids(
+    step: Step[State],
+    state: State,
+    *,
+    bos: int,
+    eos: int,
+    limit: int,
+    options: SearchOptions,
+    key: Ids,
+    forbidden: Sequence[int] = (),
+) -> Iterator[int]:
+    """The ids of the first draw of `sample` for the one sentence of the state, each as soon as it is known."""
+    stream = Uniforms(options.seed, key, 0)
+
+    def drawn(log_probs_NV: Tensor, _row_N: Tensor, length: int) -> Tensor:
+        u_N = torch.tensor([stream[length]], dtype=torch.float64)
+        return draw_ids(drawing_probs(log_probs_NV, options), u_N).to(log_probs_NV.device)
+
+    constraints = Constraints(eos=eos, limits=[limit], forbidden=forbidden, no_repeat_ngram=options.no_repeat_ngram)
+    return ids_of_one(step, state, drawn, bos=bos, limit=limit, constraints=constraints)
 
 
 class Uniforms:

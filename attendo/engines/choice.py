@@ -139,8 +139,10 @@ def open_engine(
 
     def reference() -> Engine:
         from attendo.engines.torch_engine import TorchEngine
+        from attendo.models.encoder_decoder import EncoderDecoder
 
-        return TorchEngine([one.model() for one in bundles], ready(device))
+        models = [one.model() for one in bundles]
+        return TorchEngine([model for model in models if isinstance(model, EncoderDecoder)], ready(device))
 
     if engine == "torch":
         return reference()
@@ -157,7 +159,7 @@ def open_engine(
     fast = open_ctranslate2(bundle, precision=precision, reporter=reporter)
     if not fallback:
         return fast
-    learned = bundle.config.model.positions == "learned"
+    learned = bundle.config.model.longest_target is not None
     return AutoEngine(fast, reference, longest_target=fast.longest_target if learned else None)
 
 

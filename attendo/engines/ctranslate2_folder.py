@@ -17,6 +17,7 @@ from attendo.bundle import Bundle, plain_json
 from attendo.engines.ctranslate2_engine import CTranslate2Engine
 from attendo.engines.engine import Precision
 from attendo.errors import BundleError, StorageError
+from attendo.models.settings import TransformerConfig
 from attendo.reporting import Reporter, Silent
 from attendo.storage import clear_away, read_arrays, replaced_folder, sha256_of_file, tensors_checksum
 
@@ -82,7 +83,9 @@ def _write(bundle: Bundle, weights: "dict[str, Array]", checksum: str, folder: P
     from attendo.engines.ctranslate2_model import write_model
 
     try:
-        write_model(bundle.config.model, weights, folder)
+        config = bundle.config.model
+        assert isinstance(config, TransformerConfig)  # others are not representable
+        write_model(config, weights, folder)
     except BundleError as error:
         raise BundleError(f"{bundle.path}: {error}") from None
     checksums = {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())}

@@ -1,13 +1,15 @@
 """What CTranslate2 can do, and in a sentence why it cannot do the rest. docs/engines.md has it as tables."""
 
 from attendo.decoding.search import SearchOptions
-from attendo.models.settings import TransformerConfig
+from attendo.models.settings import ModelConfig, TransformerConfig
 
 TABLE_POSITIONS = 4096  # of the tables that stand for positions without a limit
 
 
-def representable(config: TransformerConfig) -> str | None:
+def representable(config: ModelConfig) -> str | None:
     """Why CTranslate2 cannot run such a model, in a sentence; None: it can."""
+    if not isinstance(config, TransformerConfig):
+        return f"its kind is '{config.kind}', and of attendo's models CTranslate2 runs Transformers alone"
     if config.positions == "complex":
         return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
     if config.scoring == "additive":
@@ -20,6 +22,8 @@ def representable(config: TransformerConfig) -> str | None:
         return "norm 'batchnorm' is none of the norms that CTranslate2 has"
     if config.activation == "relu2":
         return "activation 'relu2' is none of the activations that CTranslate2 has"
+    if config.activation == "gelu-tanh" or config.embedding_norm or config.embedding_scale == "one" or config.n_extra:
+        return "it is made of parts of GPT or BART, or knows hidden text, which attendo does not write for CTranslate2"
     return None
 
 

@@ -23,8 +23,9 @@ from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
 from attendo.engines.batches import sorted_batches
 from attendo.machine import using_threads
-from attendo.models.transformer import Transformer
+from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.nn.cache import DecoderCache
+from attendo.nn.embedding import OutputProjection
 from attendo.nn.masks import padding_mask
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
@@ -43,16 +44,20 @@ class TorchEngine:
     Results come in the order of the input and do not depend on the batch.
     """
 
-    def __init__(self, models: Transformer | Sequence[Transformer], device: torch.device) -> None:
-        several = (models,) if isinstance(models, Transformer) else models
+    def __init__(self, models: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device) -> None:
+        several = (models,) if isinstance(models, EncoderDecoder) else models
         self.models = tuple(model.to(device) for model in several)
         self.device = device
+        config = self.models[0].config
+        # What stands for hidden text is no text.
+        hidden = range(config.target_vocab_size - config.n_extra, config.target_vocab_size)
+        self.forbidden = (PAD, BOS, UNK, *hidden)
 
     @property
     def longest_target(self) -> int | None:
-        """How many ids a target may have at most, without EOS; None is any number. BOS has a position, too."""
-        learned = (one.config.n_positions - 1 for one in self.models if one.config.positions == "learned")
-        return min(learned, default=None)
+        """How many ids a target may have at most, without EOS; None is any number."""
+        limits = [one.config.longest_target for one in self.models]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def search(
         self,
@@ -102,7 +107,7 @@ class TorchEngine:
                     eos=EOS,
                     limits=[limits[i] for i in rows],
                     options=options,
-                    forbidden=(PAD, BOS, UNK),
+                    forbidden=self.forbidden,
                     prefixes=None if prefixes is None else [prefixes[i] for i in rows],
                 )
 
@@ -146,8 +151,8 @@ class TorchEngine:
                 real_BT = padding_mask(batch.target_lengths_B, batch.target_in_BT.shape[1])[:, 0, 0]
                 log_probs_N = mean_probability(
                     [
-                        _log_probs(
-                            model,
+                        target_log_probs(
+                            model.output,
                             model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)[real_BT],
                             batch.target_out_BT[real_BT],
                         )
@@ -162,7 +167,7 @@ class TorchEngine:
         """The ids that greedy `search` finds for one source, each as soon as it is known."""
         with torch.inference_mode():
             ids = greedy_ids(
-                self._stepper(), self._start([source]), bos=BOS, eos=EOS, limit=limit, forbidden=(PAD, BOS, UNK)
+                self._stepper(), self._start([source]), bos=BOS, eos=EOS, limit=limit, forbidden=self.forbidden
             )
         while True:
             with torch.inference_mode():  # which belongs to the thread, so not while whoever asks goes on
@@ -219,10 +224,10 @@ def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(log_probs)).logsumexp(dim=0) - math.log(len(log_probs))
 
 
-def _log_probs(model: Transformer, hidden_ND: Tensor, target_N: Tensor) -> Tensor:
+def target_log_probs(output: OutputProjection, hidden_ND: Tensor, target_N: Tensor) -> Tensor:
     """log softmax(W hidden)[target] at each position, a slice of them at a time, on the CPU."""
     slices = []
     for part_ND, ids_N in zip(hidden_ND.split(SCORED_AT_ONCE), target_N.split(SCORED_AT_ONCE), strict=True):
-        logits_NV = model.output(part_ND).float()
+        logits_NV = output(part_ND).float()
         slices.append((logits_NV.gather(-1, ids_N[:, None])[:, 0] - logits_NV.logsumexp(-1)).cpu())
     return torch.cat(slices)

@@ -135,6 +135,20 @@ def _charts(entries: Sequence[Mapping[str, object]]) -> list[str]:
     def line(name: str, event: str, key: str, *, ink: int, dashed: bool = False) -> Series:
         return Series(name=name, points=curve(entries, event, key), ink=ink, dashed=dashed)
 
+    scored = []
+    if curve(entries, "validation", "accuracy"):
+        accuracy = line("told right", "validation", "accuracy", ink=1)
+        scored.append(figure("Validation accuracy", "share", accuracy, from_zero=True))
+    if curve(entries, "validation", "bleu") or not curve(entries, "validation", "loss"):
+        scored.append(
+            figure(
+                "Validation BLEU",
+                "BLEU",
+                line("translations", "validation", "bleu", ink=1),
+                line("source copied", "validation", "baseline_bleu", ink=2, dashed=True),
+                from_zero=True,
+            )
+        )
     return [
         figure(
             "Loss",
@@ -143,13 +157,7 @@ def _charts(entries: Sequence[Mapping[str, object]]) -> list[str]:
             line("validation", "validation", "loss", ink=1),
             from_zero=False,
         ),
-        figure(
-            "Validation BLEU",
-            "BLEU",
-            line("translations", "validation", "bleu", ink=1),
-            line("source copied", "validation", "baseline_bleu", ink=2, dashed=True),
-            from_zero=True,
-        ),
+        *scored,
         figure("Learning rate", "learning rate", line("learning rate", "progress", "lr", ink=0), from_zero=True),
         figure(
             "Speed",

@@ -21,7 +21,7 @@ from attendo.inspection.alignment import (
     target_places,
 )
 from attendo.inspection.fitting import view_of
-from attendo.inspection.maps import attention_maps
+from attendo.inspection.maps import attention_maps, transformer_of
 from attendo.machine import DeviceName, ready
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter, Silent
@@ -42,7 +42,7 @@ class Aligner:
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto", reporter: Reporter | None = None) -> "Aligner":
-        chosen, model = ready(device), bundle.model()
+        chosen, model = ready(device), transformer_of(bundle)
         return cls(model, bundle.tokenizers, view_of(bundle, model.to(chosen), reporter or Silent()), chosen)
 
     def __call__(

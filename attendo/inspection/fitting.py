@@ -95,10 +95,10 @@ def view_of(bundle: Bundle, model: Transformer, reporter: Reporter) -> View:
     """The view that the bundle has recorded; if it has none, the one that is found now, and recorded if possible."""
     facts = bundle.alignment()
     if facts:
-        return _recorded(bundle, facts)
+        return _recorded(bundle, model.config, facts)
     pairs = _validation_pairs(bundle)
     if not pairs:
-        layer = max(1, bundle.config.model.n_decoder_layers - 1)
+        layer = max(1, model.config.n_decoder_layers - 1)
         reporter.say(
             f"{bundle.path} does not say which head aligns best, and its validation pairs are not here: using the mean "
             f"of decoder layer {layer}."
@@ -112,8 +112,7 @@ def view_of(bundle: Bundle, model: Transformer, reporter: Reporter) -> View:
     return view
 
 
-def _recorded(bundle: Bundle, facts: dict[str, Any]) -> View:
-    config = bundle.config.model
+def _recorded(bundle: Bundle, config: TransformerConfig, facts: dict[str, Any]) -> View:
     try:
         kind, *numbers = str(facts["from"]).split(".")
         layer, head = (*map(int, numbers), None, None)[:2]

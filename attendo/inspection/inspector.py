@@ -21,7 +21,7 @@ from attendo.errors import ConfigError, DataError
 from attendo.inspection.alignment import Line, View, linked, owners, piece_links
 from attendo.inspection.fitting import view_of
 from attendo.inspection.heads import KINDS, Head, Kind, parse_head, without_heads
-from attendo.inspection.maps import AttentionMaps, attention_maps
+from attendo.inspection.maps import AttentionMaps, attention_maps, transformer_of
 from attendo.inspection.tree import BeamTree, Node
 from attendo.machine import DeviceName, ready
 from attendo.models.transformer import Transformer
@@ -248,7 +248,7 @@ class Inspector:
     def from_bundle(
         cls, bundle: Bundle, *, device: DeviceName = "auto", reporter: Reporter | None = None
     ) -> "Inspector":
-        chosen, model = ready(device), bundle.model()
+        chosen, model = ready(device), transformer_of(bundle)
         return cls(
             model,
             bundle.tokenizers,

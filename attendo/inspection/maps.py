@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attendo.bundle import Bundle
 from attendo.data.batch import Batch
+from attendo.errors import BundleError
 from attendo.inspection.heads import Kind, sharing_copy
 from attendo.models.transformer import Transformer
 from attendo.nn.attention import MultiHeadAttention
@@ -45,6 +47,16 @@ class _Keeper(Dropout):
     def forward(self, x: Tensor) -> Tensor:
         self.kept.append(x)
         return x
+
+
+def transformer_of(bundle: Bundle) -> Transformer:
+    """The model of a bundle, or an error if it has no attention between two texts to look at."""
+    model = bundle.require("translate", "denoise", verb="inspect").model()
+    if not isinstance(model, Transformer):
+        raise BundleError(
+            f"{bundle.path} has a model of kind {bundle.config.model.kind}: only Transformers have heads to look at."
+        )
+    return model
 
 
 def explicit_twin(model: Transformer, kept: list[Tensor]) -> Transformer:

@@ -9,9 +9,10 @@ import torch
 from attendo.bundle import open_bundle
 from attendo.config import from_dict, merge, parse_assignments, read_yaml, to_dict, unknown_key
 from attendo.errors import ConfigError
+from attendo.models.family import build_model
 from attendo.models.presets import PresetName, sizes
 from attendo.models.settings import TransformerConfig
-from attendo.models.transformer import build, parameter_table
+from attendo.models.transformer import parameter_table
 
 
 def bundle_facts(path: str) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def bundle_facts(path: str) -> dict[str, Any]:
     bundle = open_bundle(path)
     config, data = to_dict(bundle.config), bundle.data()
     with torch.device("meta"):
-        parameters = parameter_table(build(bundle.config.model))
+        parameters = parameter_table(build_model(bundle.config.model))
     return {
         "bundle": str(bundle.path),
         "languages": list(bundle.languages) if bundle.languages else None,
@@ -36,7 +37,7 @@ def preset_facts(preset: PresetName, vocab_size: int, assignments: Iterable[str]
     """The parameters of a size that nobody has trained; nothing is allocated for it."""
     config = preset_config(preset, vocab_size, assignments)
     with torch.device("meta"):
-        parameters = parameter_table(build(config))
+        parameters = parameter_table(build_model(config))
     return {"preset": preset, "parameters": parameters, "model": to_dict(config)}
 
 
@@ -51,7 +52,10 @@ def file_config(path: str, vocab_size: int) -> TransformerConfig:
     """The model of a bundle, or of a config file; the vocabulary counts where the file has none."""
     if Path(path).is_file():
         return _config(vocab_size, read_yaml(Path(path)).get("model") or {})
-    return open_bundle(path).config.model
+    config = open_bundle(path).config.model
+    if not isinstance(config, TransformerConfig):
+        raise ConfigError(f"{path} has a model of kind {config.kind}: what it costs is known of Transformers only.")
+    return config
 
 
 def _config(vocab_size: int, values: Mapping[str, Any]) -> TransformerConfig:

@@ -293,6 +293,28 @@ PARTS = (
         paper="Ding et al. 2021, CogView, arXiv:2105.13290",
         notes="after week4: transformers, 3.1 训练不稳定性（Pre vs Post norm）",
     ),
+    Part(
+        group="Normalisation",
+        setting="model.embedding_norm=true",
+        what="A norm on the embeddings, before the first layer, as BERT and BART have it.",
+        paper="Devlin et al. 2019, BERT, arXiv:1810.04805",
+        notes="after Transformer Q&A, Q16",
+    ),
+    Part(
+        group="Normalisation",
+        setting="model.embedding_scale=root",
+        what="The words' vectors are multiplied by √d_model, so that they are as large as the positions added to them.",
+        paper=VASWANI,
+        notes=BEYOND,
+        default=True,
+    ),
+    Part(
+        group="Normalisation",
+        setting="model.embedding_scale=one",
+        what="The words' vectors are used as they are.",
+        paper="Radford et al. 2019, Language Models are Unsupervised Multitask Learners (GPT-2)",
+        notes=BEYOND,
+    ),
     # --- Feed-forward ---------------------------------------------------------------------------------------------
     Part(
         group="Feed-forward",
@@ -308,6 +330,13 @@ PARTS = (
         what="x Φ(x), with the normal distribution's Φ: ReLU with a rounded corner.",
         paper="Hendrycks & Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415",
         notes=FEED_FORWARD,
+    ),
+    Part(
+        group="Feed-forward",
+        setting="model.activation=gelu-tanh",
+        what="GELU with Φ approximated by a tanh, as GPT-2 was trained with it.",
+        paper="Hendrycks & Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415",
+        notes=f"after {FEED_FORWARD}",
     ),
     Part(
         group="Feed-forward",

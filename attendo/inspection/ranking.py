@@ -10,6 +10,7 @@ from attendo.bundle import Bundle
 from attendo.engines.torch_engine import TorchEngine
 from attendo.evaluation.scores import bleu, require_pairs
 from attendo.inspection.heads import Head, heads_of, without_heads
+from attendo.inspection.maps import transformer_of
 from attendo.machine import DeviceName, ready
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter, Silent
@@ -80,7 +81,7 @@ def rank_heads(
 ) -> Ranking:
     """Scores the pairs with the whole model and without each head; by BLEU where asked, else by the loss."""
     require_pairs(sources, references)
-    reporter, chosen, model = reporter or Silent(), ready(device), bundle.model()
+    reporter, chosen, model = reporter or Silent(), ready(device), transformer_of(bundle)
     heads = heads_of(model.config)
     signature: str | None = None
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attendo.models.settings import LayerConfig
+from attendo.models.settings import LayerConfig, ScoringName
 from attendo.nn.attention import Additive, BranchedHeads, DotProduct, JoinedHeads, MultiHeadAttention, Scoring
 from attendo.nn.block import Block
+from attendo.nn.embedding import Embedding, Segments
 from attendo.nn.feed_forward import build_feed_forward
 from attendo.nn.masks import ChunkSpan, Span, WindowSpan
 from attendo.nn.norm import build_norm, build_residual
@@ -37,6 +38,21 @@ def embedding_positions(config: LayerConfig, vocab_size: int) -> nn.Module | Non
             return ComplexPositions(vocab_size=vocab_size, d_model=config.d_model)
         case "none" | "rotary" | "shaw" | "t5":
             return None
+
+
+def build_embedding(
+    config: LayerConfig, weight: nn.Parameter, positions: nn.Module | None, segments: Segments | None = None
+) -> Embedding:
+    """`weight` and `positions` come from outside, since two embeddings may share them."""
+    return Embedding(
+        weight=weight,
+        positions=positions,
+        segments=segments,
+        norm=build_norm(config.norm, config.d_model) if config.embedding_norm else None,
+        scale=1.0 if config.embedding_scale == "one" else None,
+        dropout=config.residual_dropout,
+        word_dropout=config.word_dropout,
+    )
 
 
 def attention_positions(config: LayerConfig, *, both_ways: bool) -> Callable[[], AttentionPositions]:
@@ -69,7 +85,7 @@ def build_attention(
         n_heads=config.n_heads,
         d_key=config.key_size,
         d_value=config.value_size,
-        scoring=_scoring(config),
+        scoring=build_scoring(config.scoring, n_heads=config.n_heads, d_key=config.key_size),
         output=_output(config, last),
         positions=positions,
         n_key_heads=config.n_key_heads,
@@ -79,14 +95,14 @@ def build_attention(
     )
 
 
-def _scoring(config: LayerConfig) -> Scoring:
-    match config.scoring:
+def build_scoring(name: ScoringName, *, n_heads: int, d_key: int) -> Scoring:
+    match name:
         case "scaled-dot":
-            return DotProduct(scale=1 / math.sqrt(config.key_size))
+            return DotProduct(scale=1 / math.sqrt(d_key))
         case "dot":
             return DotProduct(scale=1.0)
         case "additive":
-            return Additive(n_heads=config.n_heads, d_key=config.key_size)
+            return Additive(n_heads=n_heads, d_key=d_key)
 
 
 def _output(config: LayerConfig, last: bool) -> nn.Module:

@@ -13,15 +13,50 @@ ScoringName = Literal["scaled-dot", "dot", "additive"]
 SpanName = Literal["full", "window", "chunk"]
 HeadsName = Literal["joined", "branched"]
 SharingName = Literal["none", "groups", "all"]
+TyingName = Literal["all", "target", "none"]  # target: the decoder's input and output share
+CellName = Literal["lstm", "gru"]
+ScaleName = Literal["root", "one"]
+PoolingName = Literal["first", "mean"]
 
 # What a model does in training only: another rate fits the same weights.
-RATES = ("residual_dropout", "attention_dropout", "activation_dropout", "word_dropout", "layer_drop")
+RATES: tuple[str, ...] = ("residual_dropout", "attention_dropout", "activation_dropout", "word_dropout", "layer_drop")
 
 BUCKETS = Rule("must be an even number of at least 4", lambda value: value >= 4 and value % 2 == 0)
+ODD = Rule("must be an odd number, so that a position stands in the middle of what it sees", lambda n: n % 2 == 1)
+CHANNELS = Rule("must be a list of 1 or 3 numbers", lambda value: len(value) in (1, 3))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerConfig(Settings):
+class ModelConfig(Settings):
+    """What the settings of every model can tell, so that nobody need ask which model it is."""
+
+    kind: str
+    d_model: Annotated[int, POSITIVE]
+
+    rates = RATES
+    n_extra = 0  # ids after those of the tokenizer
+
+    @property
+    def batch_statistics(self) -> bool:
+        """Whether it learns from a batch as a whole, which can be divided among processes as little as averaged."""
+        return False
+
+    @property
+    def longest_target(self) -> int | None:
+        """How many ids a target may have at most, without EOS; None is any number. BOS has a position, too."""
+        return None
+
+    def in_words(self) -> str:
+        """The sizes, for people."""
+        raise NotImplementedError
+
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """(key, why in words) of each setting that was changed and belongs to a part that is not chosen."""
+        yield from ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerConfig(ModelConfig):
     """The parts of a layer, and their sizes. The defaults are the paper's base model."""
 
     d_model: Annotated[int, POSITIVE] = 512
@@ -53,12 +88,28 @@ class LayerConfig(Settings):
     share_layers: SharingName = "none"  # groups: of layers_per_group each; all: one set of weights
     layers_per_group: Annotated[int, POSITIVE] = 2
     init_by_depth: bool = False  # the matrices of layer l begin smaller by √l
+    embedding_scale: ScaleName = "root"  # of the words' vectors: √d_model, or as they are
+    embedding_norm: bool = False  # a norm on the embeddings, before the first layer
 
     residual_dropout: Annotated[float, PROBABILITY] = 0.1  # also on the embeddings, as in the paper
     attention_dropout: Annotated[float, PROBABILITY] = 0.0
     activation_dropout: Annotated[float, PROBABILITY] = 0.0
     word_dropout: Annotated[float, PROBABILITY] = 0.0  # the probability that a token's whole vector is left out
     layer_drop: Annotated[float, PROBABILITY] = 0.0  # the probability that a layer is left out of a step
+
+    @property
+    def batch_statistics(self) -> bool:
+        return self.norm == "batchnorm"
+
+    @property
+    def longest_target(self) -> int | None:
+        return self.n_positions - 1 if self.positions == "learned" else None
+
+    def _sizes(self) -> str:
+        return (
+            f"d_model {self.d_model}, d_ff {self.d_ff}, {self.n_heads} heads, {self.norm_place}-norm, "
+            f"{self.positions} positions"
+        )
 
     @property
     def key_size(self) -> int:
@@ -133,21 +184,18 @@ class LayerConfig(Settings):
 class TransformerConfig(LayerConfig):
     """Everything that determines the model. The defaults are the paper's base model."""
 
+    kind: Literal["transformer"] = "transformer"
     source_vocab_size: Annotated[int, POSITIVE]
     target_vocab_size: Annotated[int, POSITIVE]
     n_encoder_layers: Annotated[int, POSITIVE] = 6
     n_decoder_layers: Annotated[int, POSITIVE] = 6
-    tie_embeddings: Literal["all", "target", "none"] = "all"  # target: the decoder's input and output share
+    tie_embeddings: TyingName = "all"
     share_encoder_decoder: bool = False  # self-attention and feed-forward network, layer by layer
+    n_extra: Annotated[int, NOT_NEGATIVE] = 0  # ids after those of the tokenizer, which stand for what is hidden
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
         yield from super().conflicts()
-        if self.tie_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
-            yield (
-                "tie_embeddings",
-                f"'all' needs one vocabulary, and there are {self.source_vocab_size} source and "
-                f"{self.target_vocab_size} target pieces; use 'target', or a joint tokenizer (tokenizer.joint=true)",
-            )
+        yield from _tying_conflicts(self)
         if self.share_encoder_decoder and self.n_encoder_layers != self.n_decoder_layers:
             yield (
                 "share_encoder_decoder",
@@ -160,3 +208,173 @@ class TransformerConfig(LayerConfig):
                 "with branched heads the encoder's self-attention has the feed-forward network inside and the "
                 "decoder's has not, so they cannot be one; use heads 'joined'",
             )
+
+    def in_words(self) -> str:
+        return f"{self.n_encoder_layers}+{self.n_decoder_layers} layers, {self._sizes()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(ModelConfig):
+    """Everything that determines a recurrent model. The defaults suit some ten thousand pairs."""
+
+    kind: Literal["rnn"] = "rnn"
+    source_vocab_size: Annotated[int, POSITIVE]
+    target_vocab_size: Annotated[int, POSITIVE]
+    d_model: Annotated[int, POSITIVE] = 256  # of the words' vectors and of the states
+    cell: CellName = "lstm"
+    n_encoder_layers: Annotated[int, POSITIVE] = 1
+    n_decoder_layers: Annotated[int, POSITIVE] = 1
+    both_ways: bool = True  # the encoder also reads from the end, each direction with half of the features
+    scoring: ScoringName = "dot"
+    n_heads: Annotated[int, POSITIVE] = 1  # of the attention
+    tie_embeddings: TyingName = "all"
+    dropout: Annotated[float, PROBABILITY] = 0.3  # on words' vectors, between layers, and before the output
+    word_dropout: Annotated[float, PROBABILITY] = 0.0  # the probability that a token's whole vector is left out
+
+    rates = ("dropout", "word_dropout")
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        yield from _tying_conflicts(self)
+        if self.both_ways and self.d_model % 2:
+            yield "d_model", "must be even, so that each direction of the encoder has half; or set both_ways to false"
+        if self.d_model % self.n_heads:
+            yield "d_model", f"must be a multiple of n_heads ({self.n_heads})"
+
+    def in_words(self) -> str:
+        ways = "both ways" if self.both_ways else "one way"
+        return (
+            f"{self.n_encoder_layers}+{self.n_decoder_layers} layers of {self.cell.upper()}, {ways}, "
+            f"d_model {self.d_model}, {self.scoring} attention of {self.n_heads} heads"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionalConfig(ModelConfig):
+    """Everything that determines a convolutional model. The defaults suit some ten thousand pairs."""
+
+    kind: Literal["conv"] = "conv"
+    source_vocab_size: Annotated[int, POSITIVE]
+    target_vocab_size: Annotated[int, POSITIVE]
+    d_model: Annotated[int, POSITIVE] = 256
+    n_encoder_layers: Annotated[int, POSITIVE] = 4
+    n_decoder_layers: Annotated[int, POSITIVE] = 3
+    width: Annotated[int, ODD] = 3  # positions that a convolution sees, its own included
+    n_positions: Annotated[int, POSITIVE] = 512  # that are learned
+    tie_embeddings: TyingName = "all"
+    dropout: Annotated[float, PROBABILITY] = 0.2  # on words' vectors, and on what each layer sees
+    word_dropout: Annotated[float, PROBABILITY] = 0.0  # the probability that a token's whole vector is left out
+
+    rates = ("dropout", "word_dropout")
+
+    @property
+    def longest_target(self) -> int:
+        return self.n_positions - 1
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        yield from _tying_conflicts(self)
+
+    def in_words(self) -> str:
+        return (
+            f"{self.n_encoder_layers}+{self.n_decoder_layers} convolutions of {self.width} positions, "
+            f"d_model {self.d_model}"
+        )
+
+
+TranslationConfig = TransformerConfig | RecurrentConfig | ConvolutionalConfig
+
+
+def _tying_conflicts(config: TranslationConfig) -> Iterator[tuple[str, str]]:
+    if config.tie_embeddings == "all" and config.source_vocab_size != config.target_vocab_size:
+        yield (
+            "tie_embeddings",
+            f"'all' needs one vocabulary, and there are {config.source_vocab_size} source and "
+            f"{config.target_vocab_size} target pieces; use 'target', or a joint tokenizer (tokenizer.joint=true)",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig(LayerConfig):
+    """Everything that determines a decoder that continues texts."""
+
+    kind: Literal["gpt"] = "gpt"
+    vocab_size: Annotated[int, POSITIVE]
+    n_layers: Annotated[int, POSITIVE] = 6
+    tie_embeddings: bool = True  # input and output share one matrix
+
+    def in_words(self) -> str:
+        return f"{self.n_layers} layers, {self._sizes()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(LayerConfig):
+    """An encoder of one text, or of two as segments; the last of its ids is the mask."""
+
+    vocab_size: Annotated[int, POSITIVE]
+    n_layers: Annotated[int, POSITIVE] = 6
+    embedding_scale: ScaleName = "one"
+    embedding_norm: bool = True
+
+    def in_words(self) -> str:
+        return f"{self.n_layers} layers, {self._sizes()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig(EncoderConfig):
+    """Everything that determines an encoder that tells what is behind a mask."""
+
+    kind: Literal["bert"] = "bert"
+    next_sentence: bool = False  # also tells whether the second segment follows the first
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig(EncoderConfig):
+    """Everything that determines an encoder that tells which label a text has."""
+
+    kind: Literal["classifier"] = "classifier"
+    n_labels: Annotated[int, POSITIVE]
+    pooling: PoolingName = "first"  # what stands for the text: its first vector, or the mean of all
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionConfig(LayerConfig):
+    """Everything that determines a Vision Transformer, which tells which label a picture has."""
+
+    kind: Literal["vit"] = "vit"
+    n_labels: Annotated[int, POSITIVE]
+    height: Annotated[int, POSITIVE]  # of all pictures, in pixels
+    width: Annotated[int, POSITIVE]
+    mean: Annotated[tuple[float, ...], CHANNELS]  # of each channel, from 0 to 255; in goes (pixel - mean) / deviation
+    deviation: Annotated[tuple[float, ...], CHANNELS]
+    patch: Annotated[int, POSITIVE] = 4  # pixels of a patch's side
+    n_layers: Annotated[int, POSITIVE] = 6
+    positions: PositionsName = "learned"  # a vector for each patch; sinusoidal: half of the features for the row
+    pooling: PoolingName = "first"  # what stands for the picture: a vector before the patches, or the mean of all
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self.height // self.patch, self.width // self.patch
+
+    @property
+    def longest_target(self) -> None:
+        return None
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        yield from super().conflicts()
+        if self.height % self.patch or self.width % self.patch:
+            yield "patch", f"must divide height ({self.height}) and width ({self.width}) of the pictures"
+        if len(self.mean) != len(self.deviation):
+            yield "deviation", f"must have as many channels as mean, which has {len(self.mean)}"
+        if self.positions not in ("none", "learned", "sinusoidal"):
+            yield "positions", "patches stand in rows and columns, for which there are none, learned and sinusoidal"
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            yield "d_model", "must be even, so that rows and columns have half of the sinusoids each"
+        if self.span != "full":
+            yield "span", "is a distance in a text, and patches stand in rows and columns; use 'full'"
+
+    def in_words(self) -> str:
+        pictures = f"{self.height} × {self.width} pixels in patches of {self.patch} × {self.patch}"
+        return f"{pictures}, {self.n_layers} layers, {self._sizes()}"
+
+
+AnyModel = TranslationConfig | GPTConfig | BertConfig | ClassifierConfig | VisionConfig

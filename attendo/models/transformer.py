@@ -4,14 +4,15 @@ Suffixes: B batch, S source length, T target length, D d_model, V target vocabul
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-import torch
 from torch import Tensor, nn
 
+from attendo.models.encoder_decoder import CachedDecoder, EncoderDecoder, Step, tied_weights
 from attendo.models.parts import (
     attention_positions,
     build_block,
+    build_embedding,
     build_final_norm,
     build_layers,
     build_span,
@@ -25,7 +26,8 @@ from attendo.nn.cache import DecoderCache, LayerCache
 from attendo.nn.embedding import Embedding, OutputProjection
 from attendo.nn.init import initialise, scale_by_depth
 from attendo.nn.lean import lean_block, lean_norm
-from attendo.nn.masks import Span, causal_mask, padding_mask, span_mask
+from attendo.nn.low_rank import LowRank
+from attendo.nn.masks import Span, causal_mask, span_mask
 
 
 class Stack(nn.Module):
@@ -61,17 +63,17 @@ class Stack(nn.Module):
 class Encoder(Stack):
     """Embedding, then `n_encoder_layers` blocks without cross-attention."""
 
-    def forward(self, source_BS: Tensor, real_B11S: Tensor) -> Tensor:
-        """The ids, and the mask of the real ones -> [B, S, D]."""
+    def forward(self, source_BS: Tensor, real_B11S: Tensor, segments_BS: Tensor | None = None) -> Tensor:
+        """The ids, the mask of the real ones, and of which text each is, if there are two -> [B, S, D]."""
         mask, real_BS = span_mask(real_B11S, self.span), real_B11S[:, 0, 0]
-        x_BSD = self.embedding(source_BS)
+        x_BSD = self.embedding(source_BS, segments_BT=segments_BS, real=real_BS)
         for block, kept in zip(self.blocks, self._kept(), strict=True):
             if kept:
                 x_BSD, _ = block(x_BSD, mask=mask, real=real_BS)
         return self._normalised(x_BSD, real_BS)
 
 
-class Decoder(Stack):
+class Decoder(Stack, CachedDecoder):
     """Embedding, then `n_decoder_layers` blocks that also attend to the memory."""
 
     def start(self, memory_BSD: Tensor, memory_mask: Tensor) -> DecoderCache:
@@ -91,7 +93,7 @@ class Decoder(Stack):
         mask = None
         if T > 1 or self.span is not None:  # a single new position that sees all has nothing to hide from
             mask = causal_mask(T, offset=cache.length, span=self.span, device=target_BT.device)
-        x_BTD = self.embedding(target_BT, offset=cache.length)
+        x_BTD = self.embedding(target_BT, offset=cache.length, real=real)
         layers = []
         for block, layer, kept in zip(self.blocks, cache.layers, self._kept(), strict=True):
             if kept:
@@ -101,64 +103,43 @@ class Decoder(Stack):
         return self._normalised(x_BTD, real), longer
 
 
-class Transformer(nn.Module):
-    """p(target | source) = Π_t softmax(W decoder(target_<t, encoder(source)))_{target_t}."""
+def lean_decoder(decoder: Decoder, output: OutputProjection) -> Step:
+    """One more id for each row -> logits of the next [N, V], and the longer cache, from fewer calls than modules need.
 
-    def __init__(self, config: TransformerConfig, encoder: Encoder, decoder: Decoder, output: OutputProjection) -> None:
-        super().__init__()
-        self.config = config
-        self.encoder = encoder
-        self.decoder = decoder
-        self.output = output
+    It is made from the weights as they are now, and knows no dropout.
+    """
+    made = {block: lean_block(block) for block in dict.fromkeys(decoder.blocks)}  # type: ignore[arg-type]
+    blocks = [made[block] for block in decoder.blocks]
+    final_norm = None if decoder.final_norm is None else lean_norm(decoder.final_norm)
 
-    def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> DecoderCache:
-        """Reads the source once; returns where decoding starts from."""
-        mask = padding_mask(source_lengths_B, source_BS.shape[1])
-        return self.decoder.start(self.encoder(source_BS, mask), mask)
+    def step(ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+        mask = None
+        if decoder.span is not None:
+            mask = causal_mask(1, offset=cache.length, span=decoder.span, device=ids_N.device)
+        memory_mask = None if cache.memory_mask.all() else cache.memory_mask
+        x_ND = decoder.embedding(ids_N[:, None], offset=cache.length)[:, 0]
+        layers = []
+        for block, layer in zip(blocks, cache.layers, strict=True):
+            x_ND, layer = block(x_ND, layer, mask, memory_mask)
+            layers.append(layer)
+        if final_norm is not None:
+            x_ND = final_norm(x_ND)
+        longer = DecoderCache(tuple(layers), cache.memory_mask, cache.length + 1, cache.n_prefixes)
+        return output.aligned(x_ND), longer
 
-    def hidden(
-        self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, target_lengths_B: Tensor | None = None
-    ) -> Tensor:
-        """The decoder's vectors [B, T, D] for whole targets that begin with BOS: training, and scoring.
+    return step
 
-        The targets' lengths are needed in training only, by norms over the batch; without them all positions are real.
-        """
-        real_BT = None if target_lengths_B is None else padding_mask(target_lengths_B, target_BT.shape[1])[:, 0, 0]
-        vectors_BTD, _ = self.decoder(target_BT, self.encode(source_BS, source_lengths_B), real_BT)
-        return vectors_BTD
 
-    def forward(self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor) -> Tensor:
-        """Logits of the id after each target position, [B, T, V]."""
-        return self.output(self.hidden(source_BS, source_lengths_B, target_BT))
+class Transformer(EncoderDecoder):
+    """Encoder and decoder of blocks."""
 
-    def step(self, ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
-        """One more id for each row -> logits of the next [N, V], and the longer cache."""
-        vectors_N1D, cache = self.decoder(ids_N[:, None], cache)
-        return self.output.aligned(vectors_N1D[:, 0]), cache
+    config: TransformerConfig
+    encoder: Encoder
+    decoder: Decoder
 
-    def lean_step(self) -> Callable[[Tensor, DecoderCache], tuple[Tensor, DecoderCache]]:
+    def lean_step(self) -> Step:
         """`step` with less around it, for as long as the weights stay as they are and there is no dropout."""
-        decoder = self.decoder
-        made = {block: lean_block(block) for block in dict.fromkeys(decoder.blocks)}  # type: ignore[arg-type]
-        blocks = [made[block] for block in decoder.blocks]
-        final_norm = None if decoder.final_norm is None else lean_norm(decoder.final_norm)
-
-        def step(ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
-            mask = None
-            if decoder.span is not None:
-                mask = causal_mask(1, offset=cache.length, span=decoder.span, device=ids_N.device)
-            memory_mask = None if cache.memory_mask.all() else cache.memory_mask
-            x_ND = decoder.embedding(ids_N[:, None], offset=cache.length)[:, 0]
-            layers = []
-            for block, layer in zip(blocks, cache.layers, strict=True):
-                x_ND, layer = block(x_ND, layer, mask, memory_mask)
-                layers.append(layer)
-            if final_norm is not None:
-                x_ND = final_norm(x_ND)
-            longer = DecoderCache(tuple(layers), cache.memory_mask, cache.length + 1, cache.n_prefixes)
-            return self.output.aligned(x_ND), longer
-
-        return step
+        return lean_decoder(self.decoder, self.output)
 
 
 def build(config: TransformerConfig) -> Transformer:
@@ -176,40 +157,24 @@ def build(config: TransformerConfig) -> Transformer:
 
     decoder_blocks = build_layers(config, config.n_decoder_layers, decoder_block)
 
-    source_weight = nn.Parameter(torch.empty(config.source_vocab_size, config.d_model))
+    source_weight, target_weight, output_weight = tied_weights(config)
     source_positions = embedding_positions(config, config.source_vocab_size)
     target_positions = embedding_positions(config, config.target_vocab_size)
-    target_weight = source_weight
-    if config.tie_embeddings != "all":
-        target_weight = nn.Parameter(torch.empty(config.target_vocab_size, config.d_model))
-    elif config.positions == "complex":  # the frequencies belong to the words, like their vectors
-        target_positions = source_positions
-    output_weight = target_weight
-    if config.tie_embeddings == "none":
-        output_weight = nn.Parameter(torch.empty(config.target_vocab_size, config.d_model))
+    if config.tie_embeddings == "all" and config.positions == "complex":
+        target_positions = source_positions  # the frequencies belong to the words, like their vectors
 
     span = build_span(config)
     model = Transformer(
         config,
         Encoder(
-            Embedding(
-                weight=source_weight,
-                positions=source_positions,
-                dropout=config.residual_dropout,
-                word_dropout=config.word_dropout,
-            ),
+            build_embedding(config, source_weight, source_positions),
             encoder_blocks,
             build_final_norm(config),
             span=span,
             layer_drop=config.layer_drop,
         ),
         Decoder(
-            Embedding(
-                weight=target_weight,
-                positions=target_positions,
-                dropout=config.residual_dropout,
-                word_dropout=config.word_dropout,
-            ),
+            build_embedding(config, target_weight, target_positions),
             decoder_blocks,
             build_final_norm(config),
             span=span,
@@ -224,9 +189,15 @@ def build(config: TransformerConfig) -> Transformer:
 
 
 def parameter_table(model: nn.Module) -> dict[str, int]:
-    """How many parameters each part has; a shared one is counted once, where it is met first. `total` is the sum."""
+    """How many parameters each part has; a shared one is counted once, where it is met first. `total` is the sum.
+
+    Adapters do not count: they end in the matrices that they adapt.
+    """
     counts: dict[str, int] = {}
+    adapters = {parameter for part in model.modules() if isinstance(part, LowRank) for parameter in part.parameters()}
     for name, parameter in model.named_parameters():
+        if parameter in adapters:
+            continue
         counts[_part(name)] = counts.get(_part(name), 0) + parameter.numel()
     return {**counts, "total": sum(counts.values())}
 

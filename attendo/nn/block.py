@@ -53,8 +53,7 @@ class Block(nn.Module):
             return output_BTD
 
         def cross_attention(x_BTD: Tensor) -> Tensor:
-            # A memory of fewer rows: each serves as many rows of x, one after the other, as if they were one.
-            queries = x_BTD if cache.memory is None else x_BTD.reshape(len(cache.memory.keys_NHTK), -1, x_BTD.shape[2])
+            queries = x_BTD if cache.memory is None else cache.memory.aligned(x_BTD)
             output = self.cross_attention(queries, mask=memory_mask, memory=cache.memory)[0]  # type: ignore[misc]
             return output.view_as(x_BTD)
 

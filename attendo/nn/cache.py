@@ -31,13 +31,21 @@ class KeysValues:
     def contiguous(self) -> "KeysValues":
         return KeysValues(self.keys_NHTK.contiguous(), self.values_NHTK.contiguous())
 
+    def aligned(self, x_NTD: Tensor) -> Tensor:
+        """x with the prefixes that share a row of this memory one after the other, as if they were one: [B, W T, D]."""
+        return x_NTD.reshape(len(self.keys_NHTK), -1, x_NTD.shape[2])
+
 
 @dataclass(frozen=True)
 class LayerCache:
-    """One layer: its own past, which grows, and for a decoder the memory's keys and values, computed once."""
+    """One layer: its own past, which grows, and for a decoder the memory's keys and values, computed once.
+
+    A recurrence or a convolution remembers a `state` that does not grow, tensors with a row for each prefix.
+    """
 
     past: KeysValues | None = None
     memory: KeysValues | None = None
+    state: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,17 +72,20 @@ class DecoderCache:
             n_prefixes = 1
         device, past_rows = self.memory_mask.device, rows.to(self.memory_mask.device)
         pasts = [None if layer.past is None else layer.past.select(past_rows) for layer in self.layers]
+        states = [tuple(tensor.index_select(0, past_rows) for tensor in layer.state) for layer in self.layers]
         memories, mask = [layer.memory for layer in self.layers], self.memory_mask
         if not torch.equal(sentences, torch.arange(len(mask), device=sentences.device)):
             sentences = sentences.to(device)
             memories = _for_each(memories, lambda memory: memory.select(sentences))
             mask = mask.index_select(0, sentences)
-        return DecoderCache(tuple(map(LayerCache, pasts, memories)), mask, self.length, n_prefixes)
+        return DecoderCache(tuple(map(LayerCache, pasts, memories, states)), mask, self.length, n_prefixes)
 
     def contiguous(self) -> "DecoderCache":
         """The same with the memory's keys and values laid out head by head, which pays where many steps read them."""
         memories = _for_each([layer.memory for layer in self.layers], KeysValues.contiguous)
-        layers = tuple(LayerCache(layer.past, memory) for layer, memory in zip(self.layers, memories, strict=True))
+        layers = tuple(
+            LayerCache(layer.past, memory, layer.state) for layer, memory in zip(self.layers, memories, strict=True)
+        )
         return DecoderCache(layers, self.memory_mask, self.length, self.n_prefixes)
 
 

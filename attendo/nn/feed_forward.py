@@ -39,6 +39,11 @@ class GatedFeedForward(nn.Module):
         return self.outer(self.dropout(F.silu(self.inner(x_BTD)) * self.gate(x_BTD)))
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    """x Φ(x) with Φ approximated by a tanh, as GPT-2 has it (Hendrycks & Gimpel 2016)."""
+    return F.gelu(x, approximate="tanh")
+
+
 def squared_relu(x: Tensor) -> Tensor:
     """max(0, x)² (So et al. 2021)."""
     return F.relu(x).square()
@@ -50,6 +55,8 @@ def build_feed_forward(name: ActivationName, *, d_model: int, d_ff: int, dropout
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.relu, dropout=dropout)
         case "gelu":
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.gelu, dropout=dropout)
+        case "gelu-tanh":
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation=gelu_tanh, dropout=dropout)
         case "silu":
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=F.silu, dropout=dropout)
         case "swiglu":

@@ -30,11 +30,10 @@ LeanBlock = Callable[[Tensor, LayerCache, Mask, Mask], tuple[Tensor, LayerCache]
 
 def lean_block(block: Block) -> LeanBlock:
     """(x_ND, the layer's cache, the mask of its past, the memory's mask) -> (x_ND, the longer cache)."""
-    if block.cross_attention is None or block.cross_attention_residual is None:
-        raise ValueError("a block without cross-attention is an encoder's, which has no steps.")
-    attention, cross_attention = lean_self_attention(block.attention), lean_cross_attention(block.cross_attention)
-    attention_residual = lean_residual(block.attention_residual)
-    cross_attention_residual = lean_residual(block.cross_attention_residual)
+    attention, attention_residual = lean_self_attention(block.attention), lean_residual(block.attention_residual)
+    to_memory = None
+    if block.cross_attention is not None and block.cross_attention_residual is not None:
+        to_memory = lean_cross_attention(block.cross_attention), lean_residual(block.cross_attention_residual)
     feed_forward = None if block.feed_forward is None else lean_feed_forward(block.feed_forward)
     feed_forward_residual = None if block.feed_forward_residual is None else lean_residual(block.feed_forward_residual)
 
@@ -47,8 +46,9 @@ def lean_block(block: Block) -> LeanBlock:
             return output_ND
 
         x_ND = attention_residual(x_ND, to_the_past)
-        if memory is not None:
-            x_ND = cross_attention_residual(x_ND, lambda x_ND: cross_attention(x_ND, memory, memory_mask))
+        if memory is not None and to_memory is not None:
+            cross_attention, residual = to_memory
+            x_ND = residual(x_ND, lambda x_ND: cross_attention(x_ND, memory, memory_mask))
         if feed_forward is not None and feed_forward_residual is not None:
             x_ND = feed_forward_residual(x_ND, feed_forward)
         return x_ND, LayerCache(past, memory)

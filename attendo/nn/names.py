@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-ActivationName = Literal["relu", "gelu", "silu", "swiglu", "relu2"]
+ActivationName = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu", "relu2"]
 Layout = Literal["interleaved", "halves"]  # of sinusoids
 NormName = Literal["layernorm", "rmsnorm", "batchnorm", "scalenorm"]
 NormPlace = Literal["post", "pre", "sandwich"]

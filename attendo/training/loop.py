@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attendo.data.batch import Batch
+from attendo.data.batch import AnyBatch
 from attendo.data.loader import Position
 from attendo.errors import TrainingError
 from attendo.training.ema import MovingAverage
@@ -25,8 +25,8 @@ from attendo.training.team import Team
 # A running mean that has risen by so many nats above its lowest does not come back.
 DIVERGENCE_NATS = 2.0
 
-Batches = Iterator[tuple[Batch, Position, float]]
 Model = TypeVar("Model", bound=nn.Module)
+B = TypeVar("B", bound=AnyBatch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,10 @@ class Outcome:
 
 def train(
     model: Model,
-    loss: Callable[[Model, Batch], Tensor],
+    loss: Callable[[Model, B], Tensor],
     optimizer: torch.optim.Optimizer,
     schedule: Schedule,
-    batches: Batches,
+    batches: Iterator[tuple[B, Position, float]],
     *,
     config: TrainingConfig,
     steps: int,
@@ -135,9 +135,9 @@ def train(
 
 def take_step(
     model: Model,
-    loss: Callable[[Model, Batch], Tensor],
+    loss: Callable[[Model, B], Tensor],
     optimizer: torch.optim.Optimizer,
-    micro: Sequence[Batch],
+    micro: Sequence[B],
     *,
     config: TrainingConfig,
     device: torch.device,
@@ -148,7 +148,7 @@ def take_step(
     Each process of the team computes its part of the sum.
     """
     precision = torch.bfloat16 if config.mixed_precision == "bfloat16" else None
-    n_targets = sum(batch.n_targets for batch in micro)
+    n_targets = max(1, sum(batch.n_targets for batch in micro))  # none: where nothing happens to be masked
     mean = 0.0
     for batch in micro:
         if not len(mine := batch.part(team.rank, team.size)):  # fewer pairs than processes
@@ -157,7 +157,7 @@ def take_step(
             part = loss(model, mine.to(device)) / n_targets
         part.backward()
         mean += part.item()
-    mean = team.add_gradients(list(model.parameters()), mean)
+    mean = team.add_gradients([parameter for parameter in model.parameters() if parameter.requires_grad], mean)
     if math.isfinite(mean):  # otherwise the weights stay what they were, and the caller stops
         clipped_step(optimizer, config.clip_norm)
     optimizer.zero_grad(set_to_none=True)

@@ -6,11 +6,11 @@ Suffixes: N real target positions, P how often each is seen, R rows of one block
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from attendo.data.batch import Batch
-from attendo.models.transformer import Transformer
+from attendo.data.batch import AnyBatch, Batch
+from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.nn.embedding import aligned_rows
 from attendo.nn.masks import padding_mask
 from attendo.training.settings import TrainingConfig
@@ -195,7 +195,7 @@ def _disagreement(
     return (one_R1 + other_R1)[:, 0], gradient_RV
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float, agreement: float = 0.0) -> Tensor:
+def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, agreement: float = 0.0) -> Tensor:
     """The summed loss of a batch's real target positions; padding never reaches the output projection.
 
     With an `agreement` above 0 it is that of R-Drop.
@@ -212,10 +212,27 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float, agreement: fl
     return projected_r_drop(hidden_2ND, weight_VD, bias_V, target_2N[0], smoothing, agreement)
 
 
-def build_loss(config: TrainingConfig) -> Callable[[Transformer, Batch], Tensor]:
+def asked_loss(model: nn.Module, batch: AnyBatch, smoothing: float) -> Tensor:
+    """The summed loss of all that a batch asks of a model: of ids at some positions, of labels of rows.
+
+    `model.predictions` gives vectors, what makes logits of them, and what should come out.
+    """
+    asked = model.predictions(batch)  # type: ignore[operator]
+    return torch.stack(
+        [
+            projected_cross_entropy(hidden_ND, to.weight, to.bias, target_N, smoothing)
+            for hidden_ND, to, target_N in asked
+        ]
+    ).sum()
+
+
+def build_loss(config: TrainingConfig) -> Callable[[nn.Module, AnyBatch], Tensor]:
     """What the training loop makes smaller: loss(model, batch), a sum over the batch's target tokens."""
 
-    def loss(model: Transformer, batch: Batch) -> Tensor:
-        return batch_loss(model, batch, config.label_smoothing, config.r_drop)
+    def loss(model: nn.Module, batch: AnyBatch) -> Tensor:
+        if isinstance(batch, Batch):
+            assert isinstance(model, EncoderDecoder)
+            return batch_loss(model, batch, config.label_smoothing, config.r_drop)
+        return asked_loss(model, batch, config.label_smoothing)
 
     return torch.compile(loss, dynamic=True) if config.compile else loss

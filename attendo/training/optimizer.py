@@ -24,8 +24,9 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
         for parameter in module.parameters(recurse=False)
     }
     linear = {module.weight for module in model.modules() if isinstance(module, nn.Linear)}
-    matrices = [p for p in model.parameters() if p.ndim > 1 and p not in tables]
-    others = [p for p in model.parameters() if p.ndim <= 1 or p in tables]
+    learning = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in learning if p.ndim > 1 and p not in tables]
+    others = [p for p in learning if p.ndim <= 1 or p in tables]
     decay = config.weight_decay
     groups: list[dict[str, Any]] = [
         {"params": matrices, "weight_decay": decay},

@@ -33,6 +33,10 @@ class TrainingConfig(Settings):
     epsilon: Annotated[float, ABOVE_ZERO] = 1e-9
     weight_decay: Annotated[float, NOT_NEGATIVE] = 0.0
     clip_norm: Annotated[float, NOT_NEGATIVE] = 0.0  # 0: gradients are not clipped
+    frozen_layers: Annotated[int, NOT_NEGATIVE] = 0  # of the encoder, with the embeddings, that stay as they are
+    lora_rank: Annotated[int, NOT_NEGATIVE] = 0  # of low-rank adapters, which then learn alone; 0: none
+    lora_alpha: Annotated[float, ABOVE_ZERO] = 16.0  # adapters count alpha / rank times
+    lora_matrices: tuple[str, ...] = ("query", "value")  # the linear layers that have one, by their names
 
     schedule: ScheduleName = "paper"
     learning_rate: Annotated[float, ABOVE_ZERO] = 1.0  # the peak; with schedule 'paper' a factor
@@ -62,5 +66,9 @@ class TrainingConfig(Settings):
             yield "warmup_steps", "the paper's schedule divides by it, so it must be at least 1"
         if self.average > self.keep_checkpoints:
             yield "average", f"cannot be more than the {self.keep_checkpoints} checkpoints kept (keep_checkpoints)"
+        if self.lora_rank and self.ema:
+            yield "lora_rank", "adapters and a moving average (ema) cannot be used together; leave one of them out"
+        if self.lora_rank and not self.lora_matrices:
+            yield "lora_matrices", "adapters need matrices, such as [query, value]"
         if self.optimizer == "adam" and self.weight_decay:
             yield "weight_decay", "belongs to the optimizers adamw and muon; with adam it must be 0"

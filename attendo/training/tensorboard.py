@@ -13,7 +13,12 @@ CURVES = {
         "lr": "training/learning_rate",
         "tokens_per_second": "training/tokens_per_second",
     },
-    "validation": {"bleu": "validation/bleu", "loss": "validation/loss", "perplexity": "validation/perplexity"},
+    "validation": {
+        "bleu": "validation/bleu",
+        "accuracy": "validation/accuracy",
+        "loss": "validation/loss",
+        "perplexity": "validation/perplexity",
+    },
 }
 
 
@@ -42,8 +47,9 @@ def tensorboard_log(folder: Path, after: int) -> Iterator[Callable[[Mapping[str,
             return
         with storage_errors(folder):
             for key, curve in CURVES[entry["event"]].items():
-                writer.add_scalar(curve, entry[key], entry["step"])
-            if entry["event"] == "validation":
+                if key in entry:  # each task has scores of its own
+                    writer.add_scalar(curve, entry[key], entry["step"])
+            if entry.get("samples"):
                 writer.add_text("validation/samples", _as_text(entry["samples"]), entry["step"])
             writer.flush()  # to be seen now, and not lost when the run is killed
 

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from attendo.data.loader import Pairs, Position, batches_from
-from attendo.models.transformer import Transformer
 from attendo.training.loop import take_step
 from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
@@ -39,7 +39,7 @@ class Trial:
 
 
 def try_steps(
-    model: Transformer,
+    model: nn.Module,
     pairs: Pairs,
     config: TrainingConfig,
     *,

@@ -16,6 +16,7 @@ from typing import Any
 import attendo
 from attendo.bundle import Bundle, open_bundle
 from attendo.engines.ctranslate2_model import write_model
+from attendo.models.settings import TransformerConfig
 from attendo.text.corpus import read_lines
 from benchmarks.peers.data import prepare
 from benchmarks.peers.environments import python_of
@@ -184,7 +185,9 @@ def ctranslate2_model(bundle: Bundle, folder: Path) -> Path:
     if not (path / "model.bin").exists():
         path.mkdir(exist_ok=True)
         weights = {name: tensor.numpy() for name, tensor in bundle.weights().items()}
-        write_model(bundle.config.model, weights, path)
+        config = bundle.config.model
+        assert isinstance(config, TransformerConfig)
+        write_model(config, weights, path)
     return path
 
 

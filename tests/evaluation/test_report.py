@@ -132,8 +132,15 @@ def test_an_empty_log_is_said(entries):
     assert charts(html) == []
 
 
+def test_what_is_not_translated_has_no_bleu_but_may_have_an_accuracy():
+    html = report(entries=[validation(7, loss=3.0)])
+    assert len(charts(html)) == 3 and "BLEU" not in html.partition("Training</h2>")[2].partition("Sample")[0]
+    html = report(entries=[validation(7, loss=3.0, accuracy=0.5)])
+    assert len(charts(html)) == 4 and "Validation accuracy" in html
+
+
 def test_a_single_entry_of_either_kind_is_enough():
-    for entry in (ENTRIES[1], ENTRIES[3], progress(1), validation(7, loss=3.0)):
+    for entry in (ENTRIES[1], ENTRIES[3], progress(1)):
         html = report(entries=[entry])
         Page(html)
         assert len(charts(html)) == 4

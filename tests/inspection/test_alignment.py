@@ -11,7 +11,7 @@ from attendo.errors import BundleError
 from attendo.inspection.aligner import Aligner
 from attendo.inspection.alignment import Line, View, pharaoh, piece_links, source_places, target_places
 from attendo.inspection.fitting import fit, fit_view, view_of, views
-from attendo.inspection.maps import AttentionMaps
+from attendo.inspection.maps import AttentionMaps, transformer_of
 from attendo.reporting import Silent
 from attendo.text.words import word_spans
 from attendo.translator import load
@@ -166,7 +166,7 @@ def test_a_bundle_that_knows_no_head_finds_one_and_keeps_it(trained, tmp_path):
     shutil.copytree(trained.path.parent / ".cache", folder / ".cache")
     (folder / "run" / "alignment.json").unlink()
     bundle = open_bundle(folder / "run")
-    view = view_of(bundle, bundle.model(), Silent())
+    view = view_of(bundle, transformer_of(bundle), Silent())
     assert bundle.alignment() == trained.bundle.alignment()
     assert view.name == bundle.alignment()["from"]
 
@@ -174,7 +174,7 @@ def test_a_bundle_that_knows_no_head_finds_one_and_keeps_it(trained, tmp_path):
 def test_without_validation_pairs_it_is_a_layers_mean_and_that_is_said(tmp_path):
     bundle = untrained_bundle(tmp_path / "bundle", n_decoder_layers=3)
     reporter = Listening()
-    assert view_of(bundle, bundle.model(), reporter) == View(2)
+    assert view_of(bundle, transformer_of(bundle), reporter) == View(2)
     assert "does not say which head aligns best" in reporter.said[0]
     assert bundle.alignment() == {}
 
@@ -188,4 +188,4 @@ def test_a_damaged_choice_is_an_error_that_says_what_to_do(tmp_path, facts):
     bundle = untrained_bundle(tmp_path / "bundle")
     bundle.write("alignment.json", json.dumps(facts))
     with pytest.raises(BundleError, match=r"alignment.json is damaged .* Delete it"):
-        view_of(bundle, bundle.model(), Silent())
+        view_of(bundle, transformer_of(bundle), Silent())

@@ -28,7 +28,7 @@ GROUPS: dict[str, tuple[type[Settings], dict[str, Any]]] = {
 SIZES = (
     *("source_vocab_size", "target_vocab_size", "n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads"),
     *("d_key", "d_value", "sinusoid_layout", "n_positions", "max_distance", "n_buckets", "bucket_distance"),
-    *("window", "chunk", "left_chunks", "layers_per_group"),
+    *("window", "chunk", "left_chunks", "layers_per_group", "kind", "n_extra"),
 )
 
 TITLES = ("week4: transformers", "Transformer Q&A", "Transformer", "大模型基础", "Paper reading")

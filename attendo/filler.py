@@ -1,0 +1,161 @@
+"""Gaps filled, and vectors of texts: an encoder put to work.
+
+Suffixes: B texts, T positions, D d_model, V vocabulary, N hidden positions.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attendo.bundle import Bundle
+from attendo.data.batching import batch_starts
+from attendo.data.loader import Pairs
+from attendo.data.text_batch import NOTHING, TextBatch, segments_batch
+from attendo.engines.batches import sorted_batches
+from attendo.errors import ConfigError, DataError
+from attendo.machine import DeviceName, ready
+from attendo.models.bert import Bert, Classifier, mean_vectors
+from attendo.models.settings import PoolingName
+from attendo.reporting import Reporter, Silent
+from attendo.text.corpus import trim
+from attendo.text.tokenizer import CONTROLS, Tokenizer
+
+MASK = "[MASK]"
+BATCH_TOKENS = 4096  # positions at once
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A piece for a gap, how likely it is, and the text with it in that gap."""
+
+    piece: str
+    probability: float
+    text: str
+
+
+@dataclass(frozen=True)
+class MaskScore:
+    """How well a model tells what is hidden: nats per hidden piece, the share it gets right, and how many there are."""
+
+    nats: float
+    accuracy: float
+    n_hidden: int
+
+
+class Filler:
+    """Fills the gaps of raw text."""
+
+    def __init__(self, model: Bert, tokenizer: Tokenizer, *, max_length: int, device: torch.device) -> None:
+        self.model = model.to(device).eval()
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.device = device
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto") -> "Filler":
+        model = bundle.require("masked-language-model", verb="generate").model()
+        assert isinstance(model, Bert)
+        return cls(model, bundle.tokenizers.source, max_length=bundle.config.data.max_length, device=ready(device))
+
+    def fill(self, text: str, *, top: int = 5) -> list[list[Guess]]:
+        """The likeliest pieces for each `[MASK]` of the text, best first, all gaps at once."""
+        if MASK not in text:
+            raise DataError(f"{text!r} has no gap. Write {MASK} where one is, as in 'The {MASK} runs.'")
+        # What stands in a gap is a piece with the space before it, so the space goes with the gap.
+        parts = [part.removesuffix(" ") for part in text.split(MASK)]
+        encoded = [self.tokenizer.encode(part) if part else [] for part in parts]
+        ids = [id_ for part in encoded for id_ in (*part, self.tokenizer.vocab_size)][:-1]
+        if len(ids) + 2 > self.max_length:
+            raise DataError(f"the text has {len(ids)} pieces, and the model sees {self.max_length - 2}. Shorten it.")
+        batch = segments_batch([ids]).to(self.device)
+        with torch.inference_mode():
+            hidden_T = (batch.ids_BT == self.tokenizer.vocab_size)[0]
+            vectors_ND = self.model.head(self.model.vectors(batch)[0, hidden_T])
+            probs_NV = self.model.output(vectors_ND).softmax(-1)
+            probs_NV[:, : len(CONTROLS)] = 0  # control ids and the mask itself are no text
+            probs_NV[:, self.tokenizer.vocab_size :] = 0
+            best = probs_NV.topk(min(top, self.tokenizer.vocab_size - len(CONTROLS)))
+        gaps = np.flatnonzero(np.array(ids) == self.tokenizer.vocab_size).tolist()
+        return [
+            [
+                Guess(self.tokenizer.pieces([id_])[0], probability, self._filled(ids, gap, id_))
+                for id_, probability in zip(row.tolist(), probabilities.tolist(), strict=True)
+            ]
+            for gap, row, probabilities in zip(gaps, best.indices, best.values, strict=True)
+        ]
+
+    def _filled(self, ids: Sequence[int], gap: int, id_: int) -> str:
+        """The text with one gap filled, the others as they were written."""
+        parts: list[list[int]] = [[]]
+        for place, one in enumerate(ids):
+            if one == self.tokenizer.vocab_size and place != gap:
+                parts.append([])
+            else:
+                parts[-1].append(id_ if place == gap else one)
+        return f" {MASK} ".join(self.tokenizer.decode(part) for part in parts).strip()
+
+
+class Embedder:
+    """Vectors of raw texts: the mean of what the encoder gives, or its first."""
+
+    def __init__(
+        self, model: Bert | Classifier, tokenizer: Tokenizer, *, max_length: int, device: torch.device
+    ) -> None:
+        self.model = model.to(device).eval()
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.device = device
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto") -> "Embedder":
+        model = bundle.require("masked-language-model", "classify", verb="embed").model()
+        assert isinstance(model, Bert | Classifier)
+        return cls(model, bundle.tokenizers.source, max_length=bundle.config.data.max_length, device=ready(device))
+
+    def embed(
+        self, texts: Sequence[str], *, pooling: PoolingName = "mean", reporter: Reporter | None = None
+    ) -> NDArray[np.float32]:
+        """[len(texts), d_model]; of a text longer than the model can see, its beginning."""
+        if pooling not in ("mean", "first"):
+            raise ConfigError(f"pooling = {pooling!r}: must be mean or first.")
+        rows = [ids[: self.max_length - 2] for ids in self.tokenizer.encode_batch([trim(text) for text in texts])]
+        found = np.zeros((len(rows), self.model.config.d_model), dtype=np.float32)
+        batches = sorted_batches([len(row) for row in rows], batch_size=None, batch_tokens=BATCH_TOKENS)
+        with torch.inference_mode():
+            for numbers in (reporter or Silent()).track(batches, "Embedding", len(batches)):
+                batch = segments_batch([rows[number] for number in numbers]).to(self.device)
+                x_BTD = self.model.vectors(batch)
+                x_BD = x_BTD[:, 0] if pooling == "first" else mean_vectors(x_BTD, batch.lengths_B)
+                found[list(numbers)] = x_BD.float().cpu().numpy()
+        return found
+
+
+def npy(vectors: NDArray[np.float32]) -> bytes:
+    """The content of a .npy file."""
+    content = io.BytesIO()
+    np.save(content, vectors, allow_pickle=False)
+    return content.getvalue()
+
+
+def score_masked(model: Bert, rows: Pairs, *, device: torch.device) -> MaskScore:
+    """Over all that is hidden in epoch 0."""
+    lengths, none = rows.lengths(0)
+    order = np.argsort(lengths, kind="stable")
+    starts = [*batch_starts(lengths[order], none[order], batch_tokens=BATCH_TOKENS).tolist(), len(order)]
+    total, right, count = 0.0, 0, 0
+    with torch.inference_mode():
+        for start, stop in pairwise(starts):
+            batch = rows.batch(order[start:stop], 0).to(device)
+            assert isinstance(batch, TextBatch) and batch.targets_BT is not None
+            asked_BT = batch.targets_BT != NOTHING
+            target_N = batch.targets_BT[asked_BT]
+            logits_NV = model.output(model.head(model.vectors(batch)[asked_BT])).float()
+            total -= logits_NV.log_softmax(-1).gather(-1, target_N[:, None]).double().sum().item()
+            right += int((logits_NV.argmax(-1) == target_N).sum())
+            count += len(target_N)
+    return MaskScore(nats=total / max(1, count), accuracy=right / max(1, count), n_hidden=count)

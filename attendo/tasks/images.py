@@ -1,0 +1,210 @@
+"""Pictures with labels → a classifier of pictures."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attendo.bundle import Bundle, load_weights, weights_of
+from attendo.config import from_dict, merge, to_dict
+from attendo.data.loader import Pairs
+from attendo.data.noise_settings import PictureNoise
+from attendo.data.picture_store import ChangedPictures, PreparedPictures, open_pictures, prepare_pictures
+from attendo.data.pictures import find_pictures
+from attendo.errors import ConfigError, DataError
+from attendo.evaluation.classification import classification_scores, confusion_picture
+from attendo.machine import DeviceName
+from attendo.models.presets import PresetName, vision_sizes
+from attendo.models.settings import VisionConfig
+from attendo.pictures import PictureClassifier
+from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.reporting import Reporter
+from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.training.loop import Validation
+from attendo.training.settings import BOUNDS
+from attendo.translator import exponential
+
+AT_ONCE = 256  # pictures that are looked at together in a validation
+STAND_IN = {"n_labels": 2, "height": 1, "width": 1, "mean": [0.0], "deviation": [1.0]}  # for what only pictures tell
+
+
+def chosen(preset: RecipeName, start: Bundle | None) -> dict[str, Any]:
+    """Model, training and noise as plain values."""
+    if preset not in ("auto", "tiny", "small", "base", "big"):
+        raise ConfigError(f"the preset {preset!r} is none of pictures: must be one of auto, tiny, small, base, big.")
+    size: PresetName = "tiny" if preset == "auto" else preset
+    training = {
+        "epochs": 30.0,
+        "batch_tokens": 6400,
+        "schedule": "cosine",
+        "optimizer": "adamw",
+        "learning_rate": 0.256 / vision_sizes(size)["d_model"],
+        "weight_decay": 0.05,
+        "warmup_steps": 1000,
+        "clip_norm": 1.0,
+        "label_smoothing": 0.1,
+        "average": 0,
+        "ema": 0.999,
+    }
+    noise = {"kind": "pictures", "shift": 0.07, "rotate": 10.0, "zoom": 0.1}
+    if start is None:
+        return {"model": {"kind": "vit", **vision_sizes(size)}, "training": training, "noise": noise}
+    kept = {"model": to_dict(start.config.model), "noise": noise}
+    return {**kept, "training": training | {"learning_rate": training["learning_rate"] / 10, "warmup_steps": 100}}
+
+
+def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
+    """Finds mistakes in the settings before any work is done, with stand-ins for what only the pictures can tell."""
+    layers = merge({"data": {"source": ""}}, chosen(preset, start), settings)
+    patch = layers["model"].get("patch")
+    sides = {"height": patch, "width": patch} if isinstance(patch, int) and patch > 0 else {}
+    config = from_dict(RunConfig, merge(layers, {"model": {**STAND_IN, **sides}}))
+    if not isinstance(config.model, VisionConfig):
+        raise ConfigError(f"model.kind = {config.model.kind!r}: pictures are for a model of kind vit.")
+    for key in STAND_IN:
+        if key in settings.get("model", {}):
+            raise ConfigError(f"model.{key}: follows from the pictures. Leave it out; data.size sets height and width.")
+    if start is not None:
+        model = to_dict(start.config.model)
+        for key, value in settings.get("model", {}).items():
+            if key not in config.model.rates and value != model[key]:
+                raise ConfigError(
+                    f"model.{key} = {value!r}: the run starts from {start.path} and keeps its model, where it is "
+                    f"{model[key]!r}. Leave it out."
+                )
+
+
+def prepare(
+    data: DataConfig, _: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
+) -> PreparedPictures:
+    size, n_channels = data.size, None
+    if start is not None:
+        model = start.config.model
+        assert isinstance(model, VisionConfig)
+        size, n_channels = (model.height, model.width), len(model.mean)
+    return prepare_pictures(
+        data.source, data.valid_source, size=size, n_channels=n_channels, cache=cache, reporter=reporter
+    )
+
+
+def resolve(
+    settings: Mapping[str, Any],
+    preset: RecipeName,
+    data: DataConfig,
+    corpus: PreparedPictures,
+    start: Bundle | None,
+    *,
+    speed: float,  # noqa: ARG001
+) -> RunConfig:
+    """The whole config, once the pictures are known; only the number of steps is still open."""
+    _, height, width = corpus.facts["size"]
+    known = {"n_labels": len(corpus.labels), "height": height, "width": width}
+    scale = {"mean": corpus.facts["mean"], "deviation": corpus.facts["deviation"]}
+    if start is not None:  # its weights belong to its own scale
+        scale = {}
+    values = chosen(preset, start)
+    if any(settings.get("training", {}).get(name) is not None for name in BOUNDS):
+        del values["training"]["epochs"]
+    return from_dict(RunConfig, merge(values, settings, {"model": {**known, **scale}, "data": to_dict(data)}))
+
+
+def examples(corpus: PreparedPictures, config: RunConfig) -> Pairs:
+    model, noise = config.model, config.noise
+    assert isinstance(model, VisionConfig)
+    assert noise is None or isinstance(noise, PictureNoise)
+    rows, columns = model.grid
+    return ChangedPictures(corpus.train, rows * columns, noise, config.seed)
+
+
+def inherit(model: nn.Module, start: Bundle) -> None:
+    """All weights, but not those of other labels."""
+    weights, own = start.weights(), weights_of(model)
+    for name in ("labels.weight", "labels.bias"):
+        if weights[name].shape != own[name].shape:
+            weights[name] = own[name]
+    load_weights(model, weights, where=str(start.path))
+
+
+def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
+    pictures, labels = facts["pictures"], facts["labels"]
+    return (
+        f"Pictures: {pictures['kept']:,} for training, {pictures['held_out']:,} for validation, of {len(labels)} "
+        f"labels: {', '.join(labels[:12])}{', …' if len(labels) > 12 else ''}.\n"
+        f"Model: {facts['parameters']['total']:,} parameters, {config.model.in_words()}."
+    )
+
+
+class PictureJudge:
+    """Tells the labels of the validation pictures, and counts."""
+
+    def __init__(self, model: nn.Module, corpus: PreparedPictures, config: RunConfig, device: torch.device) -> None:
+        self.model, self.corpus, self.device = model, corpus, device
+        self.by_loss = config.training.stop_metric == "loss"
+
+    def validate(self, model: nn.Module) -> Validation:
+        logits = self._logits(model)
+        truth = torch.from_numpy(self.corpus.valid.labels)
+        loss = nn.functional.cross_entropy(logits, truth).item()
+        accuracy = (logits.argmax(-1) == truth).double().mean().item()
+        facts: dict[str, Any] = {"loss": loss, "perplexity": exponential(loss), "accuracy": accuracy, "samples": []}
+        return Validation(score=-loss if self.by_loss else accuracy, facts=facts)
+
+    def in_words(self, entry: Mapping[str, Any]) -> str:
+        best = ", the best so far" if entry["best"] else ""
+        return f"Validation at step {entry['step']:,}: {entry['accuracy']:.2%} right, loss {entry['loss']:.3f}{best}"
+
+    def verdict(self, reporter: Reporter) -> Verdict:  # noqa: ARG002
+        guesses = self._logits(self.model).argmax(-1).tolist()
+        scores = classification_scores(self.corpus.valid.labels.tolist(), guesses, self.corpus.labels)
+        return Verdict(
+            scores={**scores.to_json(), "table": scores.table()},
+            summary={
+                "accuracy": f"{scores.accuracy:.2%}",
+                "training pictures": f"{len(self.corpus.train):,}",
+                "validation pictures": f"{len(self.corpus.valid):,}",
+            },
+            words=f"Validation: {scores.accuracy:.2%} right, macro F1 {scores.macro_f1:.3f} ({{weights}}).",
+            samples=[],
+        )
+
+    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
+        return {}
+
+    def _logits(self, model: nn.Module) -> Tensor:
+        with torch.inference_mode():
+            parts = np.array_split(np.arange(len(self.corpus.valid)), max(1, len(self.corpus.valid) // AT_ONCE))
+            return torch.cat([model(self.corpus.valid.batch(part).pixels_BCYX.to(self.device)).cpu() for part in parts])
+
+
+def appraise(
+    bundle: Bundle, path: str, _columns: tuple[int, int] | None, device: DeviceName, reporter: Reporter
+) -> Appraisal:
+    """Accuracy, F1 and confusions on pictures that are kept like those for training."""
+    classifier, found = PictureClassifier.from_bundle(bundle, device=device), find_pictures(path)
+    names = classifier.labels
+    for label in found.labels:
+        if label not in names:
+            raise DataError(f"{path}: the label {label!r} is none of {', '.join(names)}, which {bundle.path} knows.")
+    numbers = np.array([names.index(label) for label in found.labels])
+    guesses = classifier.probabilities(list(found), reporter=reporter).argmax(1).tolist()
+    scores = classification_scores(numbers[found.label_of].tolist(), guesses, names)
+    return Appraisal(numbers=scores.to_json(), lines=scores.in_words(), picture=confusion_picture(scores))
+
+
+TASK = Task(
+    starts_from=("classify-images",),
+    check=check,
+    settle=lambda data, _start: data,
+    prepare=prepare,
+    reopen=open_pictures,
+    resolve=resolve,
+    examples=examples,
+    inherit=inherit,
+    announce=announce,
+    warn=lambda _corpus, _start: None,
+    judge=PictureJudge,
+    appraise=appraise,
+)

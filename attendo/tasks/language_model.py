@@ -1,0 +1,181 @@
+"""Text → a model that continues texts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from attendo.bundle import Bundle
+from attendo.data.loader import Pairs
+from attendo.data.prepare import Prepared, open_prepared
+from attendo.data.texts import prepare_texts
+from attendo.data.windows import Windows
+from attendo.generator import Generator
+from attendo.machine import DeviceName
+from attendo.models.gpt import GPT
+from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.reporting import Reporter
+from attendo.tasks import text_plan
+from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.translate import inherit
+from attendo.text.corpus import read_lines
+from attendo.training.loop import Validation
+from attendo.translator import exponential
+
+VALID_SHARE, MOST_VALID = 0.1, 500_000  # of a file's characters
+SAMPLE = 100  # pieces
+
+# What GPT-2 is made of, and what Llama is.
+GPT_PARTS = {"positions": "learned", "norm_place": "pre", "activation": "gelu-tanh", "embedding_scale": "one"}
+LLAMA_PARTS = {
+    "positions": "rotary",
+    "norm": "rmsnorm",
+    "norm_place": "pre",
+    "activation": "swiglu",
+    "embedding_scale": "one",
+}
+
+
+def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, adapt: bool) -> dict[str, Any]:
+    """Model and training settings as plain values, for a text of so many tokens."""
+    size = text_plan.size_for(preset, tokens)
+    layers, training = text_plan.layers_for(size), text_plan.training_for(size, tokens)
+    if adapt:
+        return {"task": "language-model", "model": {"kind": "gpt"}, "training": text_plan.adapting(training)}
+    if preset == "llama":
+        # The three matrices of SwiGLU have as many parameters as the two of another feed-forward network.
+        sizes = {"n_key_heads": layers["n_heads"] // 2, "d_ff": round(layers["d_ff"] * 2 / 3 / 8) * 8}
+        model = {**layers, **sizes, **LLAMA_PARTS}
+    else:
+        model = {**layers, **GPT_PARTS, "n_positions": data.get("max_length", DataConfig(source="").max_length)}
+    model |= {"kind": "gpt", "residual_dropout": 0.1 if training["epochs"] > 3 else 0.0}
+    return {"task": "language-model", "model": model, "training": training}
+
+
+def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
+    chosen = choose(preset, _data_of(settings), tokens=1, adapt=start is not None)
+    text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
+
+
+def settle(data: DataConfig, _: Bundle | None) -> DataConfig:
+    return data
+
+
+def prepare(
+    data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
+) -> Prepared:
+    return prepare_texts(
+        data.texts(),
+        data.valid_source,
+        unit="text",
+        share=VALID_SHARE,
+        most=MOST_VALID,
+        tokenizers=None if start is None else start.tokenizers,
+        kind=tokenizer.kind,
+        vocab_size=tokenizer.vocab_size,
+        max_length=data.max_length,
+        cache=cache,
+        reporter=reporter,
+    )
+
+
+def resolve(
+    settings: Mapping[str, Any],
+    preset: RecipeName,
+    data: DataConfig,
+    corpus: Prepared,
+    start: Bundle | None,
+    *,
+    speed: float,  # noqa: ARG001 (the time decides nothing here)
+) -> RunConfig:
+    tokens = corpus.facts["tokens_per_epoch"]["source"]
+    chosen = choose(preset, {"max_length": data.max_length}, tokens=tokens, adapt=start is not None)
+    fixed = {"vocab_size": corpus.tokenizers.source.vocab_size}
+    return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
+
+
+def windows_of(corpus: Prepared, config: RunConfig) -> Pairs:
+    return Windows(corpus.store.source.ids, length=config.data.max_length, seed=config.seed)
+
+
+class PerplexityJudge:
+    """The loss on text that is held out, all of it, and a few words of the model's own."""
+
+    def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
+        assert isinstance(model, GPT)
+        self.generator = Generator(model, corpus.tokenizers.source, context=config.data.max_length, device=device)
+        self.texts = [text for text, _ in corpus.valid if text]
+
+    def validate(self, _: nn.Module) -> Validation:
+        found = self.generator.score(self.texts)
+        facts = {"loss": found.nats, "perplexity": exponential(found.nats)}
+        return Validation(score=-found.nats, facts=facts)
+
+    def in_words(self, entry: Mapping[str, Any]) -> str:
+        return (
+            f"Validation at step {entry['step']:,}: loss {entry['loss']:.4f}, perplexity {entry['perplexity']:.2f}"
+            f"{', the best so far' if entry['best'] else ''}"
+        )
+
+    def verdict(self, reporter: Reporter) -> Verdict:
+        found = self.generator.score(self.texts, reporter=reporter)
+        perplexity = exponential(found.nats)
+        reporter.say(f"It begins: {self.generator.generate('', max_length=SAMPLE)[0].text.strip()!r}")
+        return Verdict(
+            scores={
+                "loss": found.nats,
+                "perplexity": perplexity,
+                "bits_per_character": found.bits_per_character,
+                "table": [
+                    ["perplexity", f"{perplexity:.3f}", "per piece"],
+                    ["loss", f"{found.nats:.4f}", "nats per piece"],
+                    ["bits per character", f"{found.bits_per_character:.4f}", ""],
+                ],
+            },
+            summary={"perplexity": f"{perplexity:.3f} per piece", "loss": f"{found.nats:.4f}"},
+            samples=[],
+            words=f"Validation: loss {found.nats:.4f} nats per piece, perplexity {perplexity:.2f}, "
+            f"{found.bits_per_character:.3f} bits per character ({{weights}}).",
+        )
+
+    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
+        return {}
+
+
+def appraise(
+    bundle: Bundle, path: str, _columns: tuple[int, int] | None, device: DeviceName, reporter: Reporter
+) -> Appraisal:
+    """Perplexity of a file, which is one text."""
+    text = "".join(f"{line}\n" for line in read_lines(path))
+    found = Generator.from_bundle(bundle, device=device).score([text], reporter=reporter)
+    return Appraisal(
+        numbers=found.to_json(),
+        lines=[
+            f"perplexity = {exponential(found.nats):.3f} per piece",
+            f"loss = {found.nats:.4f} nats per piece, of {found.n_pieces:,} pieces",
+            f"bits per character = {found.bits_per_character:.4f}",
+        ],
+    )
+
+
+def _data_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = settings.get("data", {})
+    return data if isinstance(data, Mapping) else {}
+
+
+TASK = Task(
+    starts_from=("language-model",),
+    check=check,
+    settle=settle,
+    prepare=prepare,
+    reopen=open_prepared,
+    resolve=resolve,
+    examples=windows_of,
+    inherit=inherit,
+    announce=text_plan.announce,
+    warn=lambda _corpus, _start: None,
+    judge=PerplexityJudge,
+    appraise=appraise,
+)

@@ -1,0 +1,201 @@
+"""Text → a model that tells what is behind a mask."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from attendo.bundle import Bundle
+from attendo.config import merge, to_dict
+from attendo.data.loader import Pairs
+from attendo.data.masking import MaskedRows, side_of
+from attendo.data.noise_settings import MaskNoise
+from attendo.data.prepare import Prepared, open_prepared
+from attendo.data.texts import prepare_texts
+from attendo.errors import ConfigError
+from attendo.filler import MaskScore, score_masked
+from attendo.machine import DeviceName, ready
+from attendo.models.bert import Bert
+from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.reporting import Reporter
+from attendo.tasks import text_plan
+from attendo.tasks.language_model import settle
+from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.translate import inherit
+from attendo.text.corpus import read_lines, trim
+from attendo.text.tokenizer import Tokenizer
+from attendo.training.loop import Validation
+from attendo.translator import exponential
+
+VALID_SHARE, MOST_VALID = 0.02, 1000  # of a file's lines
+CONTROLS = 3  # of a row: one before, one after each of two segments
+VALID_SEED = 0  # what is hidden in a validation is always the same
+
+PARTS = {"positions": "learned", "norm_place": "pre", "activation": "gelu"}
+
+
+def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, start: Bundle | None) -> dict[str, Any]:
+    """Model and training settings as plain values, for a text of so many tokens."""
+    if preset == "llama":
+        raise ConfigError("the preset 'llama' is a language model, and this is a masked one. Choose another, or auto.")
+    size = text_plan.size_for(preset, tokens)
+    training = text_plan.training_for(size, tokens)
+    if start is not None:
+        assert start.config.noise is not None
+        kept = {"model": {"kind": "bert"}, "noise": to_dict(start.config.noise)}
+        return {"task": "masked-language-model", **kept, "training": text_plan.adapting(training)}
+    shared = {"task": "masked-language-model", "noise": {"kind": "mask"}}
+    places = {"n_positions": data.get("max_length", DataConfig(source="").max_length)}
+    return {**shared, "model": {"kind": "bert", **text_plan.layers_for(size), **PARTS, **places}, "training": training}
+
+
+def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
+    data = settings.get("data", {})
+    chosen = choose(preset, data if isinstance(data, Mapping) else {}, tokens=1, start=start)
+    config = text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
+    if not isinstance(config.noise, MaskNoise):
+        raise ConfigError("noise.kind: a masked language model learns from masks. Leave it out, or use --task denoise.")
+    before = None if start is None else start.config.noise
+    if isinstance(before, MaskNoise) and before.next_sentence != config.noise.next_sentence:
+        raise ConfigError(
+            f"noise.next_sentence = {config.noise.next_sentence}: the run keeps the model it starts from, where it "
+            f"is {before.next_sentence}. Leave it out."
+        )
+
+
+def prepare(
+    data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
+) -> Prepared:
+    return prepare_texts(
+        data.texts(),
+        data.valid_source,
+        unit="line",
+        share=VALID_SHARE,
+        most=MOST_VALID,
+        tokenizers=None if start is None else start.tokenizers,
+        kind=tokenizer.kind,
+        vocab_size=tokenizer.vocab_size,
+        max_length=data.max_length - CONTROLS,
+        cache=cache,
+        reporter=reporter,
+    )
+
+
+def resolve(
+    settings: Mapping[str, Any],
+    preset: RecipeName,
+    data: DataConfig,
+    corpus: Prepared,
+    start: Bundle | None,
+    *,
+    speed: float,  # noqa: ARG001 (the time decides nothing here)
+) -> RunConfig:
+    tokens = corpus.facts["tokens_per_epoch"]["source"]
+    chosen = choose(preset, {"max_length": data.max_length}, tokens=tokens, start=start)
+    noise = merge(chosen["noise"], settings.get("noise") or {})
+    vocab_size = corpus.tokenizers.source.vocab_size + 1
+    fixed = {"vocab_size": vocab_size, "next_sentence": bool(noise.get("next_sentence"))}
+    return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
+
+
+def rows_of(corpus: Prepared, config: RunConfig) -> Pairs:
+    assert isinstance(config.noise, MaskNoise)
+    return MaskedRows(
+        corpus.store.source,
+        corpus.tokenizers.source,
+        config.noise,
+        max_length=config.data.max_length,
+        seed=config.seed,
+    )
+
+
+class MaskJudge:
+    """The loss on what is hidden of text that is held out."""
+
+    def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
+        assert isinstance(model, Bert) and isinstance(config.noise, MaskNoise)
+        self.model, self.device = model, device
+        lines = [text for text, _ in corpus.valid]
+        self.rows = _rows(corpus.tokenizers.source, config.noise, lines, config.data.max_length)
+
+    def validate(self, _: nn.Module) -> Validation:
+        found = self._score()
+        facts = {"loss": found.nats, "perplexity": exponential(found.nats), "accuracy": found.accuracy}
+        return Validation(score=-found.nats, facts=facts)
+
+    def in_words(self, entry: Mapping[str, Any]) -> str:
+        return (
+            f"Validation at step {entry['step']:,}: loss {entry['loss']:.4f}, {entry['accuracy']:.1%} of the hidden "
+            f"pieces told{', the best so far' if entry['best'] else ''}"
+        )
+
+    def verdict(self, reporter: Reporter) -> Verdict:  # noqa: ARG002
+        found = self._score()
+        return Verdict(
+            scores={
+                "loss": found.nats,
+                "perplexity": exponential(found.nats),
+                "accuracy": found.accuracy,
+                "table": [
+                    ["loss", f"{found.nats:.4f}", "nats per hidden piece"],
+                    ["hidden pieces told", f"{found.accuracy:.2%}", f"of {found.n_hidden:,}"],
+                ],
+            },
+            summary={"loss": f"{found.nats:.4f} nats per hidden piece", "hidden pieces told": f"{found.accuracy:.2%}"},
+            samples=[],
+            words=f"Validation: loss {found.nats:.4f} nats per hidden piece, {found.accuracy:.1%} of them told "
+            "({weights}).",
+        )
+
+    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
+        return {}
+
+    def _score(self) -> MaskScore:
+        return score_masked(self.model, self.rows, device=self.device)
+
+
+def appraise(
+    bundle: Bundle,
+    path: str,
+    _columns: tuple[int, int] | None,
+    device: DeviceName,
+    reporter: Reporter,  # noqa: ARG001
+) -> Appraisal:
+    """The loss on what is hidden of the lines of a file."""
+    model, noise = bundle.model(), bundle.config.noise
+    assert isinstance(model, Bert) and isinstance(noise, MaskNoise)
+    rows = _rows(bundle.tokenizers.source, noise, read_lines(path), bundle.config.data.max_length)
+    found = score_masked(model, rows, device=ready(device))
+    return Appraisal(
+        numbers={"loss": found.nats, "accuracy": found.accuracy, "hidden": found.n_hidden},
+        lines=[
+            f"loss = {found.nats:.4f} nats per hidden piece",
+            f"accuracy = {found.accuracy:.2%} of {found.n_hidden:,} hidden pieces",
+        ],
+    )
+
+
+def _rows(tokenizer: Tokenizer, noise: MaskNoise, lines: Iterable[str], max_length: int) -> MaskedRows:
+    """Lines with gaps, always the same."""
+    room = max_length - CONTROLS
+    rows = tokenizer.encode_batch([trim(line) for line in lines if line.strip()])
+    side = side_of([ids[i : i + room] for ids in rows for i in range(0, len(ids), room)])
+    return MaskedRows(side, tokenizer, noise, max_length=max_length, seed=VALID_SEED)
+
+
+TASK = Task(
+    starts_from=("masked-language-model",),
+    check=check,
+    settle=settle,
+    prepare=prepare,
+    reopen=open_prepared,
+    resolve=resolve,
+    examples=rows_of,
+    inherit=inherit,
+    announce=text_plan.announce,
+    warn=lambda _corpus, _start: None,
+    judge=MaskJudge,
+    appraise=appraise,
+)

@@ -1,0 +1,170 @@
+"""From what a user gave to the whole config of a run that learns from text without translations."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attendo.bundle import Bundle
+from attendo.config import from_dict, merge, to_dict
+from attendo.data.prepare import Prepared
+from attendo.errors import ConfigError
+from attendo.models.presets import PresetName
+from attendo.plan import UNKNOWN_VOCABULARY
+from attendo.recipe import DataConfig, RecipeName, RunConfig
+from attendo.training.settings import BOUNDS, TrainingConfig
+
+# What belongs to pairs of texts, and would do nothing here.
+OF_PAIRS = {
+    "training": ("bpe_dropout", "r_drop", "validation_beam", "stop_metric"),
+    "data": ("target", "valid_target", "reverse", "languages"),
+    "tokenizer": ("joint",),
+}
+
+Chosen = Mapping[str, Any]
+
+
+def layers_for(size: PresetName) -> dict[str, Any]:
+    """Sizes of one stack of layers."""
+    match size:
+        case "tiny":
+            return {"n_layers": 4, "d_model": 128, "d_ff": 512, "n_heads": 4}
+        case "small":
+            return {"n_layers": 6, "d_model": 256, "d_ff": 1024, "n_heads": 4}
+        case "base":
+            return {"n_layers": 12, "d_model": 768, "d_ff": 3072, "n_heads": 12}
+        case "big":
+            return {"n_layers": 24, "d_model": 1024, "d_ff": 4096, "n_heads": 16}
+
+
+def size_for(preset: RecipeName, tokens: int) -> PresetName:
+    """The largest size that so many tokens can fill, unless one is asked for by name."""
+    if preset in ("auto", "llama"):
+        return "tiny" if tokens < 10_000_000 else "small" if tokens < 500_000_000 else "base"
+    return preset  # type: ignore[return-value]
+
+
+def training_for(size: PresetName, tokens: int) -> dict[str, Any]:
+    """A small text is read many times, a large one a few; early stopping ends what does not help any more."""
+    rate = {"tiny": 0.003, "small": 0.0015, "base": 0.0006, "big": 0.0003}[size]
+    return {
+        "optimizer": "adamw",
+        "weight_decay": 0.1,
+        "beta2": 0.99,
+        "label_smoothing": 0.0,
+        "clip_norm": 1.0,
+        "schedule": "cosine",
+        "learning_rate": rate,
+        "warmup_steps": 200,
+        "batch_tokens": 2048 if size == "tiny" else 4096,
+        "patience": 12,
+        "epochs": min(40.0, max(1.0, 30_000_000 / max(tokens, 1))),
+    }
+
+
+def adapting(training: Chosen) -> dict[str, Any]:
+    """How a model is trained further that is trained already: slower, and not as long."""
+    return {
+        **training,
+        "schedule": "linear",
+        "learning_rate": training["learning_rate"] / 10,
+        "warmup_steps": 100,
+        "epochs": min(10.0, training["epochs"]),
+    }
+
+
+def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, fixed: Mapping[str, int]) -> RunConfig:
+    """Finds mistakes in the settings before any work is done, with stand-ins for what only the data can tell.
+
+    chosen: by the preset. fixed: the settings of the model that follow from the data.
+    """
+    for name in ("data", "tokenizer", "model", "training"):
+        if not isinstance(settings.get(name, {}), Mapping):
+            raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+    for group, keys in OF_PAIRS.items():
+        for key in keys:
+            value = settings.get(group, {}).get(key)
+            if value is not None and value != _default(group, key):
+                raise ConfigError(f"{group}.{key} = {value!r}: belongs to pairs of texts, and there are none here.")
+    config = from_dict(
+        RunConfig, merge({"data": {"source": ""}}, chosen, kept_of(start), settings, {"model": {**fixed}})
+    )
+    given = settings.get("model", {})
+    for key, words in config.model.unused():
+        if key in given:
+            raise ConfigError(f"model.{key} = {getattr(config.model, key)!r}: has no effect, since {words}.")
+    if config.model.longest_target is not None and config.model.longest_target + 1 < config.data.max_length:
+        raise ConfigError(
+            f"model.n_positions = {config.model.longest_target + 1}: rows have data.max_length "
+            f"({config.data.max_length}) pieces, and learned positions must be as many."
+        )
+    if start is not None:
+        before = to_dict(start.config.model)
+        for key, value in given.items():
+            if key in before and key not in (*config.model.rates, *fixed, "kind") and value != before[key]:
+                raise ConfigError(
+                    f"model.{key} = {value!r}: the run starts from {start.path} and keeps its model, where it is "
+                    f"{before[key]!r}. Leave it out; only {', '.join(config.model.rates)} may change."
+                )
+        for key, value in settings.get("tokenizer", {}).items():
+            if value != getattr(start.config.tokenizer, key):
+                raise ConfigError(
+                    f"tokenizer.{key} = {value!r}: the run starts from {start.path} and keeps its tokenizer. Leave it "
+                    "out."
+                )
+    return config
+
+
+def stand_ins() -> dict[str, int]:
+    return {"vocab_size": UNKNOWN_VOCABULARY}
+
+
+def resolve(
+    settings: Mapping[str, Any],
+    data: DataConfig,
+    corpus: Prepared,
+    start: Bundle | None,
+    *,
+    chosen: Chosen,
+    fixed: Mapping[str, int],
+) -> RunConfig:
+    """The whole config, once the data are known; only the number of steps is still open."""
+    for key, value in fixed.items():
+        given = settings.get("model", {}).get(key, value)
+        if given != value:
+            raise ConfigError(f"model.{key} = {given}: follows from the data, where it is {value}. Leave the key out.")
+    bounded = any(settings.get("training", {}).get(name) is not None for name in BOUNDS)
+    training = {key: value for key, value in chosen["training"].items() if not (key == "epochs" and bounded)}
+    learned: dict[str, Any] = {"vocab_size": corpus.facts["vocab_size"], "joint": True}
+    if start is not None:
+        learned = to_dict(start.config.tokenizer)
+    return from_dict(
+        RunConfig,
+        merge(
+            {**chosen, "training": training},
+            kept_of(start),
+            settings,
+            {"model": {**fixed}, "tokenizer": learned, "data": to_dict(data)},
+        ),
+    )
+
+
+def kept_of(start: Bundle | None) -> dict[str, Any]:
+    """The settings of the bundle to start from that a model of another kind may have as well."""
+    if start is None:
+        return {}
+    model = {key: value for key, value in to_dict(start.config.model).items() if key not in OWN}
+    return {"model": model, "data": {"max_length": start.config.data.max_length}}
+
+
+OWN = ("kind", "next_sentence", "n_labels", "pooling")  # of a model for one task
+
+
+def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
+    words = facts["in_words"]
+    told = "\n".join(f"{name.capitalize()}: {words[name]}." for name in words)
+    return f"{told}\nModel: {facts['parameters']['total']:,} parameters, {config.model.in_words()}."
+
+
+def _default(group: str, key: str) -> Any:
+    """What a setting is by itself, as the config of a run says it of those that were never asked for."""
+    kinds = {"training": TrainingConfig(), "data": DataConfig(source="")}
+    return True if group == "tokenizer" else getattr(kinds[group], key)

@@ -1,0 +1,127 @@
+"""Masks fall as BERT's paper says, are drawn anew in each epoch, and depend on nothing but seed, epoch and place."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attendo.data.masking import MaskedRows, side_of
+from attendo.data.noise_settings import MaskNoise
+from attendo.data.store import Side
+from attendo.data.text_batch import NOTHING, TextBatch
+from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, Tokenizer, train_tokenizer
+
+LENGTH = 67
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    words = [f"{a}{b}{c}" for a in ("ba", "ki", "lo") for b in ("na", "du", "te") for c in ("", "ri", "sam")]
+    return train_tokenizer([" ".join(words)] * 5, kind="bpe", vocab_size=311)
+
+
+@pytest.fixture(scope="module")
+def side(tokenizer: Tokenizer) -> Side:
+    """More than 100,000 ordinary pieces, in lines of up to 23."""
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 24, 9500)
+    return side_of([rng.integers(len(CONTROLS), tokenizer.vocab_size, size).tolist() for size in sizes])
+
+
+def rows(side: Side, tokenizer: Tokenizer, *, seed: int = 3, **noise: Any) -> MaskedRows:
+    return MaskedRows(side, tokenizer, MaskNoise(**noise), max_length=LENGTH, seed=seed)
+
+
+def everything(rows: MaskedRows, epoch: int = 0) -> TextBatch:
+    return rows.batch(np.arange(len(rows.lengths(epoch)[0])), epoch)
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_the_shares_are_the_papers(side: Side, tokenizer: Tokenizer, whole_words: bool) -> None:
+    batch = everything(rows(side, tokenizer, whole_words=whole_words))
+    assert batch.targets_BT is not None
+    asked, mask = batch.targets_BT != NOTHING, tokenizer.vocab_size
+    text = batch.n_tokens - 2 * len(batch)
+    assert text == len(side.ids) > 100_000
+    assert asked.sum().item() / text == pytest.approx(0.15, abs=0.005)
+    shown, true = batch.ids_BT[asked], batch.targets_BT[asked]
+    masked, same = (shown == mask).float().mean().item(), (shown == true).float().mean().item()
+    assert masked == pytest.approx(0.8, abs=0.01)
+    assert same == pytest.approx(0.1, abs=0.01)  # and by chance a replacement is the same
+    assert 1 - masked - same == pytest.approx(0.1, abs=0.01)
+    replaced = shown[(shown != mask) & (shown != true)]
+    assert replaced.min() >= len(CONTROLS) and replaced.max() < mask  # ordinary pieces only
+    assert len(replaced.unique()) > 250
+
+
+def test_control_ids_and_padding_are_never_chosen_nor_changed(side: Side, tokenizer: Tokenizer) -> None:
+    batch = everything(rows(side, tokenizer, rate=0.9))
+    assert batch.targets_BT is not None
+    real = torch.arange(batch.ids_BT.shape[1]) < batch.lengths_B[:, None]
+    last = torch.arange(len(batch)), batch.lengths_B - 1
+    assert (batch.ids_BT[:, 0] == BOS).all() and (batch.ids_BT[last] == EOS).all()
+    assert (batch.targets_BT[:, 0] == NOTHING).all() and (batch.targets_BT[last] == NOTHING).all()
+    assert (batch.targets_BT[~real] == NOTHING).all() and (batch.ids_BT[~real] == PAD).all()
+
+
+def test_what_is_not_chosen_is_the_text_itself(side: Side, tokenizer: Tokenizer) -> None:
+    batch = everything(rows(side, tokenizer))
+    assert batch.targets_BT is not None
+    told = torch.where(batch.targets_BT == NOTHING, batch.ids_BT, batch.targets_BT)
+    text = [row[1 : length - 1] for row, length in zip(told, batch.lengths_B.tolist(), strict=True)]
+    assert torch.cat(text).tolist() == side.ids.tolist()
+    assert batch.lengths_B.max() <= LENGTH
+
+
+def test_each_epoch_hides_something_else_and_the_same_again(side: Side, tokenizer: Tokenizer) -> None:
+    one, other = rows(side, tokenizer), rows(side, tokenizer)
+    some = np.array([5, 2, 311])
+    first, again = one.batch(some, 4), other.batch(some, 4)
+    assert torch.equal(first.ids_BT, again.ids_BT)
+    assert not torch.equal(first.ids_BT, one.batch(some, 5).ids_BT)
+    assert not torch.equal(first.ids_BT, rows(side, tokenizer, seed=4).batch(some, 4).ids_BT)
+    alone = one.batch(some[:1], 4)
+    assert torch.equal(alone.ids_BT[0], first.ids_BT[0, : alone.ids_BT.shape[1]])
+
+
+def test_whole_words_are_hidden_together(side: Side, tokenizer: Tokenizer) -> None:
+    batch = everything(rows(side, tokenizer, whole_words=True))
+    assert batch.targets_BT is not None
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    for row, asked, length in zip(batch.targets_BT[:50], batch.ids_BT, batch.lengths_B.tolist(), strict=False):
+        told = torch.where(row == NOTHING, asked, row).tolist()
+        for place in range(2, length - 1):
+            if not pieces[told[place]].startswith("▁"):  # goes on with the word before
+                assert (row[place] == NOTHING) == (row[place - 1] == NOTHING)
+
+
+def test_two_segments_of_which_half_follow_each_other(side: Side, tokenizer: Tokenizer) -> None:
+    made = rows(side, tokenizer, next_sentence=True)
+    batch = everything(made)
+    assert batch.labels_B is not None and batch.segments_BT is not None and batch.targets_BT is not None
+    assert batch.labels_B.float().mean().item() == pytest.approx(0.5, abs=0.05)
+    assert batch.lengths_B.max() <= LENGTH
+    told = torch.where(batch.targets_BT == NOTHING, batch.ids_BT, batch.targets_BT)
+    text = side.ids.tolist()
+    places: dict[tuple[int, ...], int] = {}
+    for place in range(len(text) - 3):
+        places.setdefault(tuple(text[place : place + 4]), place)
+    checked = 0
+    for row, segments, length, follows in zip(
+        told.tolist(), batch.segments_BT.tolist(), batch.lengths_B.tolist(), batch.labels_B.tolist(), strict=True
+    ):
+        cut = segments.index(1)
+        first, second = row[1 : cut - 1], row[cut : length - 1]
+        assert row[0] == BOS and row[cut - 1] == EOS and row[length - 1] == EOS and first and second
+        begin, there = places.get(tuple(first[-4:])), places.get(tuple(second[:4]))
+        if len(first) >= 4 and len(second) >= 4 and begin is not None and there is not None:
+            checked += 1
+            assert (there == begin + 4) == bool(follows)
+    assert checked > 500
+
+
+def test_sizes_for_planning_batches_are_those_of_the_rows(side: Side, tokenizer: Tokenizer) -> None:
+    for next_sentence in (False, True):
+        made = rows(side, tokenizer, next_sentence=next_sentence)
+        assert (made.lengths(2)[0] + 1).tolist() == everything(made, 2).lengths_B.tolist()  # + EOS, as for any text

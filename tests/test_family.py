@@ -1,0 +1,277 @@
+"""Every task from its files to a bundle: it learns, goes on where it stopped, and refuses what is not its own."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attendo import run
+from attendo.bundle import Bundle, open_bundle
+from attendo.classifier import TextClassifier
+from attendo.config import merge, read_yaml
+from attendo.decoding.search import SearchOptions
+from attendo.errors import BundleError, ConfigError, DataError
+from attendo.filler import Embedder, Filler
+from attendo.generator import Generator
+from attendo.models.settings import GPTConfig
+from attendo.translator import load
+
+from .family import COLOURS, preset_of, settings_of, write_labels, write_text
+from .tasks import made_up, reverse, write_task
+from .test_resume import StopsAt, assert_same, stop
+
+NAMES = ["gpt", "llama", "bert", "classifier", "t5", "bart"]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    return settings_of(tmp_path_factory.mktemp("family"))
+
+
+@pytest.fixture(scope="module")
+def bundles(settings: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bundle]:
+    folder = tmp_path_factory.mktemp("bundles")
+    return {name: run.train(settings=settings[name], preset=preset_of(name), out=folder / name) for name in NAMES}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "llama"])
+def test_stopped_and_resumed_it_ends_with_the_very_bytes(
+    name: str, settings: dict[str, dict[str, Any]], bundles: dict[str, Bundle], tmp_path: Path
+) -> None:
+    def go(reporter: StopsAt) -> Bundle:
+        return run.train(settings=settings[name], preset=preset_of(name), out=tmp_path / "run", reporter=reporter)
+
+    stop(go, 7)
+    assert open_bundle(tmp_path / "run").checkpoints()[-1] == 7
+    assert_same(run.resume(tmp_path / "run"), bundles[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_has_a_score_a_card_and_a_report(name: str, bundles: dict[str, Bundle]) -> None:
+    bundle = bundles[name]
+    assert 0 < bundle.scores()["loss"] < 9
+    card = (bundle.path / "card.md").read_text(encoding="utf-8")
+    for metric, score, _ in bundle.scores()["table"]:
+        assert f"| {metric} | {score} |" in card
+    assert "<svg" in (bundle.path / "report.html").read_text(encoding="utf-8")
+    validations = [entry for entry in bundle.read_log() if entry["event"] == "validation"]
+    assert [entry["step"] for entry in validations] == [6, 12, 14]
+    measured = "accuracy" if name == "classifier" else "loss"
+    values = [entry[measured] if measured == "accuracy" else -entry[measured] for entry in validations]
+    best = [all(value > before for before in values[:i]) for i, value in enumerate(values)]
+    assert [entry["best"] for entry in validations] == best
+    assert bundle.copy(bundle.path.parent / f"{name}-copy", bundle.weights()).scores() == bundle.scores()
+
+
+def test_the_llama_preset_has_llamas_parts(bundles: dict[str, Bundle]) -> None:
+    model = bundles["llama"].config.model
+    assert isinstance(model, GPTConfig)
+    parts = (model.positions, model.norm, model.norm_place, model.activation, model.n_key_heads, model.embedding_scale)
+    assert parts == ("rotary", "rmsnorm", "pre", "swiglu", 2, "one")
+    model = bundles["gpt"].config.model
+    assert isinstance(model, GPTConfig)
+    assert (model.positions, model.n_positions, model.activation) == ("learned", 17, "gelu-tanh")
+
+
+def test_several_files_are_one_text(settings: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    first, second = write_text(tmp_path, 40), tmp_path / "more.txt"
+    second.write_text("a word of its own\n" * 30, encoding="utf-8")
+    data = {"source": str(first), "more": [str(second)]}
+    bundle = run.train(settings=merge(settings["gpt"], {"data": data, "training": {"steps": 2}}), out=tmp_path / "run")
+    assert second.name in (bundle.path / "card.md").read_text(encoding="utf-8")
+
+
+# --- the verbs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama"])
+class TestGenerating:
+    def test_a_stream_is_what_is_generated(self, name: str, bundles: dict[str, Bundle]) -> None:
+        generator = Generator.from_bundle(bundles[name], device="cpu")
+        for options in (SearchOptions(sample=True, seed=5), SearchOptions(beam=1), None):
+            (one,) = generator.generate("bako", options=options, max_length=70)  # several times the context
+            assert "".join(generator.stream("bako", options=options, max_length=70)) == one.text
+            assert one.text and one.log_prob < 0
+
+    def test_a_search_is_what_scoring_step_by_step_gives(self, name: str, bundles: dict[str, Bundle]) -> None:
+        """The greedy text is the likeliest next id again and again, by the model without a cache."""
+        generator = Generator.from_bundle(bundles[name], device="cpu")
+        begin = generator._begin("delu", 1)
+        ids = list(begin)
+        with torch.no_grad():
+            for _ in range(generator.context - len(begin) - 1):
+                logits = generator.model(torch.tensor([ids]))[0, -1]
+                logits[[0, 1, 3]] = -torch.inf
+                ids.append(int(logits.argmax()))
+        (one,) = generator.generate("delu", options=SearchOptions(beam=1), max_length=len(ids) - len(begin))
+        assert one.text == generator._text(begin, ids[len(begin) :])
+
+    def test_several_draws_and_beams(self, name: str, bundles: dict[str, Bundle]) -> None:
+        generator = Generator.from_bundle(bundles[name], device="cpu")
+        drawn = generator.generate("goja ", options=SearchOptions(sample=True, n_best=3), max_length=40)
+        assert len({one.text for one in drawn}) == 3
+        found = generator.generate("goja ", options=SearchOptions(beam=4, n_best=2), max_length=5)
+        assert len(found) == 2
+        assert generator.generate("", max_length=3) == generator.generate("", max_length=3)
+
+    def test_perplexity_is_the_mean_loss_over_windows(self, name: str, bundles: dict[str, Bundle]) -> None:
+        bundle = bundles[name]
+        generator = Generator.from_bundle(bundle, device="cpu")
+        text = " ".join(made_up(60, seed=7))
+        found = generator.score([text])
+        ids, total = torch.tensor(generator.tokenizer.encode(text)), 0.0
+        for start in range(0, len(ids) - 1, generator.context):
+            window = ids[start : start + generator.context + 1]
+            with torch.no_grad():
+                logits = generator.model(window[None, :-1])[0]
+            total += torch.nn.functional.cross_entropy(logits, window[1:], reduction="sum").item()
+        assert found.n_pieces == len(ids) - 1
+        assert found.nats == pytest.approx(total / (len(ids) - 1), abs=1e-5)
+        assert found.n_characters == len(text)
+
+
+def test_gaps_are_filled_with_the_likeliest(bundles: dict[str, Bundle]) -> None:
+    filler = Filler.from_bundle(bundles["bert"], device="cpu")
+    first, second = filler.fill("bako [MASK] fimi [MASK].", top=5)
+    assert len(first) == len(second) == 5
+    assert [guess.probability for guess in first] == sorted((guess.probability for guess in first), reverse=True)
+    assert first[0].text.startswith("bako") and first[0].text.endswith("fimi [MASK] .")
+    with pytest.raises(DataError, match=r"has no gap. Write \[MASK\]"):
+        filler.fill("bako")
+
+
+def test_vectors_do_not_depend_on_the_batch(bundles: dict[str, Bundle]) -> None:
+    for name in ("bert", "classifier"):
+        embedder = Embedder.from_bundle(bundles[name], device="cpu")
+        texts = ["bako", "delu fimi goja hune kipo", "lasu " * 40]
+        vectors = embedder.embed(texts)
+        assert vectors.shape == (3, 24)
+        for text, vector in zip(texts, vectors, strict=True):
+            assert embedder.embed([text])[0] == pytest.approx(vector, abs=1e-5)
+        assert embedder.embed(texts, pooling="first")[1] != pytest.approx(vectors[1], abs=1e-3)
+
+
+WRONG = [
+    (
+        "gpt",
+        lambda bundle: load(bundle.path),
+        "a language model, which attendo translate cannot use. Use attendo generate",
+    ),
+    ("bert", lambda bundle: Generator.from_bundle(bundle), "masked language model, which attendo generate cannot use"),
+    ("gpt", lambda bundle: TextClassifier.from_bundle(bundle), "which attendo classify cannot use"),
+    ("t5", lambda bundle: Embedder.from_bundle(bundle), "a denoising model, which attendo embed cannot use"),
+]
+
+
+@pytest.mark.parametrize(("name", "use", "words"), WRONG)
+def test_the_wrong_verb_is_refused(name: str, use: Any, words: str, bundles: dict[str, Bundle]) -> None:
+    with pytest.raises(BundleError, match=words):
+        use(bundles[name])
+
+
+# --- learning ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_classifier_learns_from_nothing_and_from_a_masked_language_model(
+    settings: dict[str, dict[str, Any]], bundles: dict[str, Bundle], tmp_path: Path
+) -> None:
+    labels = write_labels(tmp_path, 140, seed=2)
+    longer = {"training": {"steps": 90, "validate_every": 30, "checkpoint_every": 30}}
+    quiet = {"model": {"residual_dropout": 0.0, "attention_dropout": 0.0, "word_dropout": 0.0}}
+    scratch = merge(settings["classifier"], longer, quiet, {"data": {"source": str(labels)}})
+    bundle = run.train(settings=scratch, out=tmp_path / "scratch")
+    assert bundle.scores()["accuracy"] > 0.9
+    classifier = TextClassifier.from_bundle(bundle, device="cpu")
+    for label, word in COLOURS.items():
+        (one,) = classifier.classify([f"kipo {word} hune"])
+        assert one.label == label and sum(one.probabilities.values()) == pytest.approx(1)
+
+    start = bundles["bert"]
+    tuned = {
+        "task": "classify",
+        "data": {"source": str(labels)},
+        "adapt_from": str(start.path),
+        "training": {**scratch["training"], "steps": 5, "frozen_layers": 1},
+    }
+    bundle = run.train(settings=tuned, out=tmp_path / "tuned")
+    before, after = start.weights(), bundle.weights()
+    assert bundle.tokenizers == start.tokenizers
+    for name in after:
+        frozen = name.startswith(("encoder.embedding.", "encoder.blocks.0."))
+        if frozen:
+            assert torch.equal(after[name], before[name]), name
+        elif name.startswith("encoder.blocks.1.attention.query.weight"):
+            assert not torch.equal(after[name], before[name])
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_what_mends_text_can_be_taught_to_translate(
+    name: str, bundles: dict[str, Bundle], settings: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    data = write_task(tmp_path, made_up(60), reverse)
+    tuned = {
+        "data": data,
+        "adapt_from": str(bundles[name].path),
+        "training": {**settings[name]["training"], "steps": 5},
+    }
+    bundle = run.train(settings=tuned, out=tmp_path / "run")
+    assert bundle.config.task == "translate" and bundle.config.noise is None
+    assert bundle.config.model.n_extra == (100 if name == "t5" else 1)
+    translation = load(bundle.path, device="cpu").translate("bako delu").text
+    assert isinstance(translation, str)
+
+
+def test_masks_and_sentinels_are_never_written(bundles: dict[str, Bundle]) -> None:
+    engine = load(bundles["t5"].path, device="cpu", engine="torch").engine
+    size = bundles["t5"].tokenizers.target.vocab_size
+    found = engine.search([[7, 8, 9]], [30], SearchOptions(sample=True, n_best=40, temperature=50.0))
+    assert max(id_ for one in found[0] for id_ in one.ids) < size
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+
+MISTAKES = [
+    ("gpt", {"training": {"bpe_dropout": 0.1}}, r"training\.bpe_dropout = 0\.1: belongs to pairs"),
+    ("gpt", {"model": {"window": 3}}, r"model\.window = 3: has no effect"),
+    ("gpt", {"model": {"n_positions": 5}}, r"model\.n_positions = 5: rows have data\.max_length \(17\) pieces"),
+    ("gpt", {"model": {"kind": "rnn"}}, r"unknown setting model\.n_layers|model\.kind"),
+    ("gpt", {"model": {"vocab_size": 99}}, r"model\.vocab_size = 99: follows from the data"),
+    ("gpt", {"task": "guess"}, r"task = 'guess': must be one of translate, language-model"),
+    ("bert", {"noise": {"masked": 0.9, "replaced": 0.5}}, r"noise\.masked = 0\.9: and replaced \(0\.5\)"),
+    ("classifier", {"data": {"more": ["other.tsv"]}}, r"other\.tsv: a classifier learns from one file"),
+    ("classifier", {"training": {"frozen_layers": 9}}, r"training\.frozen_layers = 9: the encoder has 2 layers"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "words"), MISTAKES)
+def test_mistakes_are_found_before_a_bundle_is_made(
+    name: str, change: dict[str, Any], words: str, settings: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        run.train(settings=merge(settings[name], change), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_bundle_of_another_task_to_start_from(bundles: dict[str, Bundle], tmp_path: Path) -> None:
+    data = write_task(tmp_path, made_up(40), reverse)
+    with pytest.raises(BundleError, match="a language model, which attendo train --from cannot use"):
+        run.train(settings={"data": data, "adapt_from": str(bundles["gpt"].path)}, out=tmp_path / "run")
+
+
+def test_data_that_changed_are_not_resumed(settings: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    text = write_text(tmp_path)
+    stopping = merge(settings["gpt"], {"data": {"source": str(text)}})
+    stop(lambda reporter: run.train(settings=stopping, out=tmp_path / "run", reporter=reporter), 3)
+    shutil.rmtree(tmp_path / ".cache")
+    text.write_text(text.read_text() + "more\n")
+    with pytest.raises(DataError, match=r"not what .* was trained on"):
+        run.resume(tmp_path / "run")
+
+
+def test_the_config_of_a_run_repeats_it(bundles: dict[str, Bundle], tmp_path: Path) -> None:
+    again = run.train(settings=read_yaml(bundles["bert"].path / "config.yaml"), out=tmp_path / "run")
+    scores = [json.loads((one.path / "scores.json").read_text()) for one in (again, bundles["bert"])]
+    assert scores[0] == scores[1]

@@ -1,0 +1,177 @@
+"""Classifiers of pictures, from files to bundle and back to labels."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from attendo import run
+from attendo.bundle import Bundle, open_bundle
+from attendo.cli.main import main
+from attendo.config import merge
+from attendo.data.pictures import find_pictures
+from attendo.errors import BundleError, ConfigError
+from attendo.models.settings import VisionConfig
+from attendo.pictures import PictureClassifier
+
+from .test_resume import stop, told
+
+SIZE = 10
+LABELS = ("bottom", "left", "right", "top")
+SETTINGS: dict[str, Any] = {
+    "task": "classify-images",
+    "model": {"patch": 5, "d_model": 20, "d_ff": 23, "n_heads": 2, "n_layers": 2},
+    "training": {
+        "steps": 90,
+        "batch_tokens": 250,
+        "label_smoothing": 0.0,
+        "learning_rate": 0.01,
+        "warmup_steps": 4,
+        "validate_every": 40,
+        "checkpoint_every": 31,
+        "log_every": 1,
+        "processes": 1,
+        "threads": 1,
+        "ema": 0.8,
+    },
+    "noise": {"kind": "pictures", "shift": 0.1, "rotate": 0, "erase": 0.2},
+    "seed": 3,
+}
+
+
+def some_pictures(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures of any brightness with a little noise, brighter along one edge, and which edge that is."""
+    rng = np.random.Generator(np.random.Philox(key=n))
+    images = rng.integers(0, 110, (n, 1, 1), dtype=np.uint8) + rng.integers(0, 10, (n, SIZE, SIZE), dtype=np.uint8)
+    labels = np.array(LABELS)[np.arange(n) % 4]
+    places = {"top": np.s_[:3], "bottom": np.s_[-3:], "left": np.s_[:, :3], "right": np.s_[:, -3:]}
+    for image, label in zip(images, labels, strict=True):
+        image[places[label]] += 130
+    return images, labels
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    images, labels = some_pictures(203)
+    path = tmp_path_factory.mktemp("pictures") / "halves.npz"
+    np.savez_compressed(path, images=images, labels=labels)
+    return {**SETTINGS, "data": {"source": str(path)}}
+
+
+@pytest.fixture(scope="module")
+def trained_run(settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return run.train(settings=settings, out=tmp_path_factory.mktemp("runs") / "halves")
+
+
+def test_a_run_ends_with_a_bundle_that_tells_labels(trained_run: Bundle, tmp_path: Path) -> None:
+    bundle = open_bundle(trained_run.path)
+    assert bundle.scores()["accuracy"] > 0.9
+    classifier = PictureClassifier.from_bundle(bundle)
+    images, labels = some_pictures(41)
+    found = classifier.classify(list(images))
+    assert np.mean([one.label == label for one, label in zip(found, labels, strict=True)]) > 0.9
+    for one in found:
+        assert one.probability == max(one.probabilities.values()) == one.probabilities[one.label]
+        assert sum(one.probabilities.values()) == pytest.approx(1.0)
+    Image.fromarray(images[0]).resize((37, 29), Image.Resampling.NEAREST).convert("RGB").save(tmp_path / "one.png")
+    assert classifier.classify([tmp_path / "one.png"])[0].label == labels[0]
+    rollout = classifier.rollout(images[0])
+    assert rollout.shape == (2, 2)
+    assert (rollout > 0).all()
+    card = (bundle.path / "card.md").read_text()
+    assert "training pictures | 193 of 203 read, 10 × 10 pixels" in card
+
+
+def test_a_stopped_run_ends_with_the_same_bytes(settings: dict[str, Any], trained_run: Bundle, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    stop(lambda reporter: run.train(settings=settings, out=out, reporter=reporter), 7)
+    stop(lambda reporter: run.resume(out, reporter=reporter), 23, signal.SIGINT)
+    bundle = run.resume(out)
+    for name in ("weights.safetensors", "scores.json", "config.yaml"):
+        assert (bundle.path / name).read_bytes() == (trained_run.path / name).read_bytes(), name
+    assert told(bundle) == told(trained_run)
+
+
+def test_training_goes_on_from_a_bundle_with_other_labels(
+    settings: dict[str, Any], trained_run: Bundle, tmp_path: Path
+) -> None:
+    images, labels = some_pictures(60)
+    np.savez(tmp_path / "other.npz", images=images, labels=np.where(labels == "top", "above", "elsewhere"))
+    more = {
+        "task": "classify-images",
+        "data": {"source": str(tmp_path / "other.npz")},
+        "adapt_from": str(trained_run.path),
+    }
+    training = {**settings["training"], "steps": 2, "ema": 0.0}
+    bundle = run.train(settings={**more, "training": training}, out=tmp_path / "more")
+    model, start = bundle.config.model, trained_run.config.model
+    assert isinstance(model, VisionConfig)
+    assert isinstance(start, VisionConfig)
+    assert (model.n_labels, model.mean) == (2, start.mean)
+    adapted = run.train(settings={**more, "training": {**training, "lora_rank": 2}}, out=tmp_path / "adapted")
+    before, after = trained_run.weights(), adapted.weights()
+    moved = {
+        name
+        for name in before
+        if before[name].shape == after[name].shape and not torch.equal(before[name], after[name])
+    }
+    assert moved == {name for name in before if name.endswith(("query.weight", "value.weight"))}
+
+
+def test_the_preset_suits_digits(tmp_path: Path) -> None:
+    images, labels = some_pictures(43)
+    pictures = np.pad(images, ((0, 0), (9, 9), (9, 9)))
+    np.savez(tmp_path / "digits.npz", images=pictures, labels=labels)
+    training = {"steps": 1, "processes": 1, "threads": 1}
+    given = {"task": "classify-images", "data": {"source": str(tmp_path / "digits.npz")}, "training": training}
+    bundle = run.train(settings=given, out=tmp_path / "run")
+    assert bundle.data()["parameters"]["total"] <= 800_000
+    assert bundle.config.noise is not None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"model": {"n_labels": 3}}, "model.n_labels: follows from the pictures"),
+        ({"model": {"patch": 3}}, "model.patch = 3: must divide height"),
+        ({"model": {"kind": "gpt"}}, "unknown setting model|model.kind = 'gpt'"),
+        ({"model": {"poolling": "mean"}}, "unknown setting model.poolling. Did you mean model.pooling"),
+        ({"noise": {"shfit": 1}}, "unknown setting noise.shfit. Did you mean noise.shift"),
+    ],
+)
+def test_mistakes_in_the_settings_are_named(
+    wrong: dict[str, Any], message: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run.train(settings=merge(settings, wrong), out=tmp_path / "run")
+
+
+def test_from_the_command_line(trained_run: Bundle, tmp_path: Path) -> None:
+    images, labels = some_pictures(3)
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    files = [str(tmp_path / f"{number}.png") for number in range(3)]
+    told_plainly = CliRunner().invoke(main, ["classify", str(trained_run.path), *files])
+    assert told_plainly.exit_code == 0, told_plainly.output
+    assert [line.split("\t")[0] for line in told_plainly.stdout.splitlines()] == labels.tolist()
+    as_json = CliRunner().invoke(main, ["classify", str(trained_run.path), *files, "--json"])
+    assert [json.loads(line)["label"] for line in as_json.stdout.splitlines()] == labels.tolist()
+    translated = CliRunner().invoke(main, ["translate", str(trained_run.path), "--text", "x"])
+    assert isinstance(translated.exception, SystemExit | BundleError)
+
+
+def test_a_folder_of_folders_is_trained_on(tmp_path: Path) -> None:
+    images, labels = some_pictures(41)
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        (tmp_path / "data" / label).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(tmp_path / "data" / label / f"{number}.png")
+    assert find_pictures(tmp_path / "data").labels == LABELS
+    given = merge(SETTINGS, {"data": {"source": str(tmp_path / "data")}, "training": {"steps": 2}})
+    bundle = run.train(settings=given, out=tmp_path / "run")
+    assert bundle.data()["labels"] == list(LABELS)

@@ -1,0 +1,64 @@
+"""The loss of what a batch asks: torch's cross-entropy, and the sum over the parts that processes compute."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attendo.data.text_batch import NOTHING, TextBatch, segments_batch
+from attendo.models.bert import build_bert, build_classifier
+from attendo.models.gpt import build
+from attendo.models.settings import BertConfig, ClassifierConfig, GPTConfig
+from attendo.training.loss import asked_loss
+
+V = 31
+SIZES: dict[str, Any] = {"n_layers": 1, "d_model": 26, "d_ff": 17, "n_heads": 2}
+
+
+def asked_batch() -> TextBatch:
+    rng = np.random.default_rng(3)
+    rows = [rng.integers(4, V, size) for size in (7, 2, 11, 5, 3)]
+    batch = segments_batch(rows, [row[::-1] for row in rows], labels=[1, 0, 1, 1, 0])
+    real = torch.arange(batch.ids_BT.shape[1]) < batch.lengths_B[:, None]
+    asked = real & (torch.rand(batch.ids_BT.shape, generator=torch.Generator().manual_seed(1)) < 0.4)
+    targets = torch.where(asked, batch.ids_BT.flip(1).clamp(min=1), NOTHING)
+    return TextBatch(**{**vars(batch), "targets_BT": targets})
+
+
+def test_ids_and_labels_together() -> None:
+    torch.manual_seed(2)
+    model, batch = build_bert(BertConfig(vocab_size=V, next_sentence=True, **SIZES)).eval(), asked_batch()
+    assert batch.targets_BT is not None and batch.labels_B is not None
+    assert model.pooler is not None and model.follows is not None
+    asked = batch.targets_BT != NOTHING
+    with torch.no_grad():
+        ids = F.cross_entropy(model(batch)[asked], batch.targets_BT[asked], reduction="sum")
+        follows = model.follows(model.pooler(model.vectors(batch), batch.lengths_B))
+        expected = ids + F.cross_entropy(follows, batch.labels_B, reduction="sum")
+        assert asked_loss(model, batch, 0.0).item() == pytest.approx(expected.item(), abs=1e-4)
+    assert batch.n_targets == int(asked.sum()) + 5
+
+
+@pytest.mark.parametrize("kind", ["gpt", "bert", "classifier"])
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_parts_add_up(kind: str, size: int) -> None:
+    torch.manual_seed(2)
+    batch = asked_batch()
+    model: torch.nn.Module
+    if kind == "gpt":
+        model = build(GPTConfig(vocab_size=V, **SIZES))
+        batch = TextBatch(ids_BT=batch.ids_BT, lengths_B=batch.lengths_B, targets_BT=batch.targets_BT)
+    elif kind == "bert":
+        model = build_bert(BertConfig(vocab_size=V, next_sentence=True, **SIZES))
+    else:
+        model = build_classifier(ClassifierConfig(vocab_size=V, n_labels=2, pooling="mean", **SIZES))
+    model.eval()
+    parts = [part for rank in range(size) if len(part := batch.part(rank, size))]
+    with torch.no_grad():
+        together = sum(asked_loss(model, part, 0.1).item() for part in parts)
+        assert together == pytest.approx(asked_loss(model, batch, 0.1).item(), abs=1e-4)
+    if kind != "classifier":
+        assert sum(part.n_targets for part in parts) == batch.n_targets
+    assert sum(part.n_tokens for part in parts) == batch.n_tokens
