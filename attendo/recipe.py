@@ -107,6 +107,10 @@ class RunConfig(Settings):
     adapt_from: str | None = None  # the bundle whose weights and tokenizer the run starts from
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
+        if self.training.embeddings == "related" and self.task != "translate":
+            yield "training.embeddings", "related ones come from pairs of text, so they need the task translate"
+        if self.training.embeddings == "related" and getattr(self.model, "positions", None) == "complex":
+            yield "training.embeddings", "related ones are vectors, and complex positions have waves instead"
         if self.training.bpe_dropout and self.tokenizer.kind != "bpe":
             yield "training.bpe_dropout", f"leaves out merges, and a tokenizer of kind {self.tokenizer.kind} has none"
         if self.training.bpe_dropout and self.model.longest_target is not None:
@@ -149,7 +153,7 @@ def choose(
     model = sizes(size)
     if recipe == "auto" and size == "tiny" and passes is not None and passes < FEW_PASSES:
         model |= {"residual_dropout": 0.1, "activation": "silu", "tie_embeddings": "none"}
-        training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 400}
+        training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
     return {"model": model, "training": training}
 
 

@@ -120,7 +120,7 @@ def _train(
         return bound(training, settings, pairs, config.seed, seconds=seconds, gone=gone)
 
     torch.manual_seed(config.seed)
-    model = training_model(config, chosen_device, _inherited(task, config.adapt_from))
+    model = training_model(config, chosen_device, _beginning(task, corpus, config))
     pace = find_pace(
         model,
         config,
@@ -159,11 +159,11 @@ def _task_of(settings: Mapping[str, Any]) -> Task:
     return task_of(name)
 
 
-def _inherited(task: Task, origin: Path | str | None) -> Callable[[nn.Module], None] | None:
-    """Gives a model the weights that a run starts from, if it starts from any."""
-    if origin is None:
-        return None
-    start = open_bundle(origin)
+def _beginning(task: Task, corpus: Corpus, config: RunConfig) -> Callable[[nn.Module], None]:
+    """Gives a model what a run begins with: the weights of another bundle, or what its data tell."""
+    if config.adapt_from is None:
+        return lambda model: task.begin(model, corpus, config)
+    start = open_bundle(config.adapt_from)
     return lambda model: task.inherit(model, start)
 
 
@@ -235,8 +235,8 @@ def _resume(path: Path | str, device: machine.DeviceName, reporter: Reporter, te
         )
     pairs = task.examples(corpus, config)
     torch.manual_seed(config.seed)
-    origin = None if bundle.checkpoints() else config.adapt_from
-    model = training_model(config, chosen_device, _inherited(task, origin))
+    beginning = None if bundle.checkpoints() else _beginning(task, corpus, config)
+    model = training_model(config, chosen_device, beginning)
     config = replace(config, training=settled(config, chosen_device, team))
     return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).resume()
 

@@ -55,15 +55,15 @@ class Work:
 
 
 def training_model(
-    config: RunConfig, device: torch.device, inherit: Callable[[nn.Module], None] | None = None
+    config: RunConfig, device: torch.device, begin: Callable[[nn.Module], None] | None = None
 ) -> nn.Module:
     """The model as every process trains it, with its initial weights; frozen layers learn nothing.
 
-    `inherit` gives it the weights of the bundle that a run starts from, before adapters come on top of them.
+    `begin` gives it the weights that a run starts from, before adapters come on top of them.
     """
     training, model = config.training, build_model(config.model).to(device)
-    if inherit is not None:
-        inherit(model)
+    if begin is not None:
+        begin(model)
     freeze(model, training.frozen_layers)
     if training.lora_rank:
         names = training.lora_matrices

@@ -44,6 +44,7 @@ def test_few_passes_take_what_learns_fastest() -> None:
     assert isinstance(many.model, TransformerConfig)
     assert few.model.residual_dropout < many.model.residual_dropout
     assert few.training.batch_tokens < many.training.batch_tokens
+    assert few.training.embeddings == "related"
     assert config_of("tiny", pairs=29_000, passes=1) == config_of("tiny", pairs=29_000)
 
 

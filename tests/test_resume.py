@@ -44,6 +44,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "batch_tokens": 64,
             "accumulate": 2,
             "clip_norm": 1.0,
+            "embeddings": "related",
             "stop_metric": "loss",
             "checkpoint_every": 5,
             "validate_every": 9,

@@ -560,6 +560,14 @@ PARTS = (
     ),
     Part(
         group="Training",
+        setting="training.embeddings=related",
+        what="Embeddings begin with vectors of which pieces stand near each other and in each other's translation.",
+        paper="Levy, Goldberg & Dagan 2015, Improving Distributional Similarity with Lessons Learned from Word "
+        "Embeddings, TACL 3",
+        notes=BEYOND,
+    ),
+    Part(
+        group="Training",
         setting="training.optimizer=muon",
         what="Matrices move by steps with equal singular values; all else by AdamW.",
         paper="Jordan et al. 2024, Muon; Liu et al. 2025, Muon is Scalable for LLM Training, arXiv:2502.16982",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attendo.models.settings import TranslationConfig
 from attendo.nn.cache import DecoderCache
-from attendo.nn.embedding import OutputProjection
+from attendo.nn.embedding import Embedding, OutputProjection
 from attendo.nn.masks import padding_mask
 
 Step = Callable[[Tensor, DecoderCache], tuple[Tensor, DecoderCache]]
@@ -44,6 +44,13 @@ class EncoderDecoder(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
+
+    def tables(self) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter]:
+        """The matrices [vocab_size, d_model] of source, target and output; tied ones are one."""
+        source, target = self.encoder.embedding, self.decoder.embedding
+        assert isinstance(source, Embedding)
+        assert isinstance(target, Embedding)
+        return source.weight, target.weight, self.output.weight
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> DecoderCache:
         """Reads the source once; returns where decoding starts from."""

@@ -109,6 +109,7 @@ class Task:
     resolve: the whole config, once the data are known.
     examples: what batches are made of: a pure function of seed, epoch and index.
     inherit: takes over the weights of the bundle that the run starts from.
+    begin: gives a new model what the data tell before any training.
     announce: the data and the model, in words.
     warn: what makes the bundle to start from a doubtful choice, in words; None where nothing does.
     judge: what validates.
@@ -127,4 +128,5 @@ class Task:
     announce: Callable[[RunConfig, Mapping[str, Any]], str]
     warn: Callable[[Any, Bundle], str | None]
     judge: Callable[[nn.Module, Any, RunConfig, torch.device], Judge]
+    begin: Callable[[nn.Module, Any, RunConfig], None] = lambda *_: None
     appraise: Callable[[Bundle, str, tuple[int, int] | None, DeviceName, Reporter], Appraisal] | None = None

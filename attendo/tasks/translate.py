@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from attendo.bundle import Bundle, load_weights, plain_json
+from attendo.data.cooccurrence import related_vectors
 from attendo.data.loader import Pairs
 from attendo.data.prepare import Prepared, open_prepared, prepare
+from attendo.data.store import PairStore
 from attendo.doctor.glance import explained, glance
 from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.torch_engine import TorchEngine
@@ -66,6 +68,26 @@ def pairs_of(prepared: Prepared, config: RunConfig) -> Pairs:
 
 def inherit(model: nn.Module, start: Bundle) -> None:
     load_weights(model, start.weights(), where=str(start.path))
+
+
+def begin(model: nn.Module, prepared: Prepared, config: RunConfig) -> None:
+    """Gives the embeddings vectors of what stands near their pieces, if the settings say so."""
+    if config.training.embeddings == "random":
+        return
+    assert isinstance(model, EncoderDecoder)
+    assert isinstance(prepared.pairs, PairStore)
+    source, target, output = model.tables()
+    vectors = related_vectors(
+        prepared.pairs,
+        source_size=len(source),
+        target_size=len(target),
+        shared=source is target,
+        d_model=source.shape[1],
+    )
+    with torch.no_grad():
+        for weight, vectors_VD in zip((source, target, output), (*vectors, vectors[1]), strict=True):
+            seen = vectors_VD.any(dim=1)
+            weight[seen] = vectors_VD[seen].to(weight)
 
 
 def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
@@ -174,6 +196,7 @@ TASK = Task(
     resolve=resolve,
     examples=pairs_of,
     inherit=inherit,
+    begin=begin,
     announce=announce,
     warn=misfit,
     judge=TranslationJudge,

@@ -27,6 +27,8 @@ class TrainingConfig(Settings):
     r_drop: Annotated[float, NOT_NEGATIVE] = 0.0  # the weight of R-Drop's agreement, α; 0: batches are seen once
     bpe_dropout: Annotated[float, PROBABILITY] = 0.0  # merges left out, anew in each epoch; 0: none
 
+    embeddings: Literal["random", "related"] = "random"  # what they begin with: chance, or what stands near each piece
+
     optimizer: OptimizerName = "adam"
     beta1: Annotated[float, PROBABILITY] = 0.9
     beta2: Annotated[float, PROBABILITY] = 0.98
