@@ -265,7 +265,7 @@ def test_the_search_and_the_pieces_are_shown(page):
     rows = page.all(".tokens tbody tr")
     assert all(len(row.find_elements("css selector", ".chip")) == 5 for row in rows)
     assert len(page.all(".tokens .taken")) >= len(rows) - 1
-    page.all("#inside-told button")[1].click()
+    page.all("#sentence option")[1].click()
     page.until(lambda: page.text("#inside-shown p.text .word") == "eins.")
 
 
