@@ -57,7 +57,9 @@ def test_importing_attendo_does_not_import_torch():
     assert not loaded_after("import attendo; attendo.__version__; dir(attendo)") & {"torch", "numpy", "tokenizers"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["translate", "--help"], ["inspect", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["train", "--help"], ["translate", "--help"], ["inspect", "--help"]]
+)
 def test_help_is_instant(arguments):
     program = f"""
 import sys
