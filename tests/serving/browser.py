@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -101,7 +102,9 @@ class Page:
         return self.driver.execute_script(code, *arguments)
 
     def until(self, condition: Callable[[], object]) -> Any:
-        return WebDriverWait(self.driver, PATIENCE, 0.05).until(lambda _: condition())
+        # An element may be replaced between finding and reading it.
+        waiting = WebDriverWait(self.driver, PATIENCE, 0.05, ignored_exceptions=[StaleElementReferenceException])
+        return waiting.until(lambda _: condition())
 
     def until_text(self, selector: str, text: str) -> None:
         try:

@@ -7,6 +7,7 @@ import pytest
 
 from attendo.serving.front import FOLDER, POLICY, read_files
 from attendo.serving.limits import Limits
+from tests.serving.browser import programs
 
 FILES = read_files()
 SCRIPTS = {name: file.content.decode("utf-8") for name, file in FILES.items() if name.endswith(".js")}
@@ -90,3 +91,11 @@ def test_every_text_is_there_in_both_languages():
 
 def test_the_files_are_part_of_the_package():
     assert {path.suffix for path in FOLDER.iterdir()} == {".html", ".css", ".js", ".svg"}
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
+def test_without_a_browser_the_page_is_not_tested_but_never_so_in_ci(monkeypatch, ci, outcome):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match="no chromedriver and no chromium: apt-get install chromium chromium-driver"):
+        programs()

@@ -157,6 +157,17 @@ def test_the_keyboard_is_enough(page):
     assert page.driver.current_url.endswith("#run")
 
 
+def test_a_translation_is_copied(page):
+    page.driver.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    page.translate("five green.", "fünf grün.")
+    page.one("#copy").click()
+    page.until_text("#copy", "Copied")
+    assert page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == "fünf grün."
+    page.until(lambda: page.text("#copy") == "Copy")
+
+
 def test_markup_in_a_text_is_text(page):
     page.translate(HOSTILE, "<img src=x onerror=")
     page.one("#term-source").send_keys("<b>one</b>")
@@ -265,7 +276,7 @@ def test_the_search_and_the_pieces_are_shown(page):
     rows = page.all(".tokens tbody tr")
     assert all(len(row.find_elements("css selector", ".chip")) == 5 for row in rows)
     assert len(page.all(".tokens .taken")) >= len(rows) - 1
-    page.all("#inside-told button")[1].click()
+    page.all("#sentence option")[1].click()
     page.until(lambda: page.text("#inside-shown p.text .word") == "eins.")
 
 

@@ -3,6 +3,8 @@
 import { el, svg } from "./dom.js";
 import { percent, t } from "./words.js";
 
+const UPRIGHT = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u; // in a column, letters lie
+
 /** A piece of the vocabulary as it is shown: its space is left out, the ends of a sentence are named. */
 export function readable(piece) {
   if (piece === "<s>") return t("begin");
@@ -23,7 +25,10 @@ export function thumbnail(weights) {
 
 /** The same with its rows and columns named; onpoint(row, column) when somebody points at a weight. */
 export function table({ rows, columns, weights }, label, onpoint) {
-  const heads = columns.map((piece) => el("th", { scope: "col" }, el("span", {}, readable(piece))));
+  const heads = columns.map((piece) => {
+    const name = readable(piece);
+    return el("th", { scope: "col" }, el("span", { class: UPRIGHT.test(name) && "upright" }, name));
+  });
   const body = rows.map((piece, row) => {
     const cells = weights[row].map((weight) => {
       const cell = el("td", { "aria-label": percent(weight) });

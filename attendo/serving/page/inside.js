@@ -64,15 +64,14 @@ function draw() {
 function told() {
   const found = [];
   if (seen && seen.sentences.length > 1) {
-    const buttons = seen.sentences.map((text, n) => {
-      const onclick = () => {
-        sentence = n;
-        look();
-      };
-      const attributes = { class: "plain", "aria-pressed": String(n === seen.sentence), title: text, onclick };
-      return el("button", attributes, t("sentence", { n: n + 1 }));
-    });
-    found.push(el("div", { class: "bar" }, buttons));
+    const options = seen.sentences.map((text, n) =>
+      el("option", { value: n, selected: n === seen.sentence }, `${n + 1}. ${text}`),
+    );
+    const onchange = (event) => {
+      sentence = Number(event.target.value);
+      look();
+    };
+    found.push(el("select", { id: "sentence", "aria-label": t("sentence"), onchange }, options));
   }
   if (without.length) {
     const onclick = () => {
@@ -167,7 +166,8 @@ function heads() {
         ),
       ),
     );
-    const lines = rows.map((row, l) => [el("span", { class: "quiet", title: t("layer", { layer: l + 1 }) }, l + 1), row]);
+    const name = (l) => el("span", { class: "quiet", title: t("layer", { layer: l + 1 }) }, l + 1);
+    const lines = rows.map((row, l) => [name(l), row]);
     const grid = el("div", { class: "heads" }, lines.flat(2));
     grid.style.setProperty("--heads", rows[0].length);
     grid.addEventListener("keydown", roving(rows.flat()));

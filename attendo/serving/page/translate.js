@@ -183,9 +183,10 @@ function name() {
 
 async function copy() {
   if (!shown) return;
-  if (navigator.clipboard) await navigator.clipboard.writeText(shown.text);
-  else {
-    // Over plain HTTP a page has no clipboard of its own, but what is selected can be copied.
+  try {
+    await navigator.clipboard.writeText(shown.text);
+  } catch {
+    // Forbidden, or not there, as over plain HTTP; but what is selected can be copied.
     getSelection().selectAllChildren(byId("target"));
     document.execCommand("copy");
   }
