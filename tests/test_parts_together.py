@@ -36,7 +36,7 @@ MODEL: dict[str, tuple[Any, ...]] = {
     "heads": ("joined", "branched"),
     "norm": ("layernorm", "rmsnorm", "batchnorm", "scalenorm"),
     "norm_place": ("post", "pre", "sandwich"),
-    "activation": ("relu", "gelu", "silu", "swiglu", "relu2"),
+    "activation": ("relu", "gelu", "gelu-tanh", "silu", "swiglu", "relu2"),
     "share_layers": ("none", "groups", "all"),
     "share_encoder_decoder": (False, True),
     "tie_embeddings": ("all", "target", "none"),

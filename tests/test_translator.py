@@ -487,7 +487,7 @@ def test_an_ensemble_is_loaded_from_several_folders(trained, tiny, noisy):
 def changed(bundle, path, *, tokenizers=None, **data):
     """A copy whose settings of the data, or tokenizers, are others."""
     config = dataclasses.replace(bundle.config, data=dataclasses.replace(bundle.config.data, **data))
-    like = dataclasses.replace(bundle, config=config, tokenizers=tokenizers or bundle.tokenizers)
+    like = dataclasses.replace(bundle, config=config, text=tokenizers or bundle.tokenizers)
     return like.copy(path, bundle.weights()).path
 
 

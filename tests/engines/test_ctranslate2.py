@@ -1,6 +1,5 @@
 """The fast engine against the reference, on models of random weights with every part that it can represent."""
 
-import dataclasses
 import json
 import math
 import random
@@ -16,6 +15,7 @@ from ctranslate2.specs import model_spec, transformer_spec
 from safetensors.numpy import save_file
 
 from attendo.bundle import weights_of
+from attendo.config import to_dict
 from attendo.decoding import beam
 from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.engines import ctranslate2_model
@@ -497,16 +497,17 @@ class TestTheSearch:
 WITHOUT_TORCH = """
 import json, sys
 from pathlib import Path
-from types import SimpleNamespace
 
 from safetensors.numpy import load_file
 
+from attendo.config import from_dict
 from attendo.decoding.search import SearchOptions
 from attendo.engines.ctranslate2_engine import CTranslate2Engine
 from attendo.engines.ctranslate2_model import write_model
+from attendo.models.settings import TransformerConfig
 
 folder = Path(sys.argv[1])
-config = SimpleNamespace(**json.loads((folder / "config.txt").read_text()))
+config = from_dict(TransformerConfig, json.loads((folder / "config.txt").read_text()))
 (folder / "model").mkdir()
 write_model(config, load_file(folder / "weights.safetensors"), folder / "model")
 engine = CTranslate2Engine(folder / "model")
@@ -517,11 +518,7 @@ print(json.dumps({"ids": found[0][0].ids, "heavy": sorted({"torch", "transformer
 
 def test_torch_is_not_imported(tmp_path):
     model = ending_model(share=False)
-    config = dataclasses.asdict(model.config) | {
-        "key_size": model.config.key_size,
-        "value_size": model.config.value_size,
-    }
-    (tmp_path / "config.txt").write_text(json.dumps(config))
+    (tmp_path / "config.txt").write_text(json.dumps(to_dict(model.config)))
     save_file(arrays(model), tmp_path / "weights.safetensors")
     command = [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path)]
     printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
