@@ -22,23 +22,29 @@ def pair_hashes(source: Hashes, target: Hashes) -> Hashes:
     return mix(source + mix(target ^ _TARGET))
 
 
+def repetitions(keys: NDArray[np.uint64] | NDArray[np.uint32]) -> tuple[Numbers, Numbers]:
+    """(later, first): the places whose key has stood at an earlier place, and the first place of each."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+    first = np.maximum.accumulate(np.where(np.diff(again, prepend=-1) != 1, again - 1, 0))
+    return order[again], order[first]
+
+
 def repeated(hashes: Hashes) -> Mask:
     """(N,): all but the first of those that are equal."""
-    later = np.ones(len(hashes), dtype=np.bool_)
-    later[np.unique(hashes, return_index=True)[1]] = False
-    return later
+    found = np.zeros(len(hashes), dtype=np.bool_)
+    found[repetitions(hashes)[0]] = True
+    return found
 
 
 def of_several(keys: Hashes, values: Hashes) -> Mask:
     """(N,): those whose key occurs with several values."""
-    order = np.argsort(keys, kind="stable")
-    begins = np.concatenate([[True], keys[order][1:] != keys[order][:-1]]) if len(keys) else np.zeros(0, dtype=np.bool_)
-    group = np.cumsum(begins) - 1
-    first = values[order][np.flatnonzero(begins)][group] if len(keys) else values
-    several = np.zeros(int(group[-1]) + 1 if len(keys) else 0, dtype=np.bool_)
-    several[group[values[order] != first]] = True
+    later, first = repetitions(keys)
+    groups = np.unique(first[values[later] != values[first]])
     found = np.zeros(len(keys), dtype=np.bool_)
-    found[order] = several[group] if len(keys) else False
+    found[groups] = True
+    found[later[np.isin(first, groups)]] = True
     return found
 
 
@@ -61,14 +67,10 @@ def band_keys(source: Lines, target: Lines) -> NDArray[np.uint32]:
 
 def candidates(keys: NDArray[np.uint32]) -> Iterator[tuple[Numbers, Numbers]]:
     """(later, first) pairs that are equal in a band, for each band. Keys of 0 stand for no key."""
-    for band in range(keys.shape[1]):
-        column = keys[:, band]
-        order = np.argsort(column, kind="stable")
-        ordered = column[order]
-        begins = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, dtype=np.bool_)
-        leaders = order[np.flatnonzero(begins)][np.cumsum(begins) - 1] if len(ordered) else order
-        real = (order != leaders) & (ordered != 0)
-        yield order[real], leaders[real]
+    for column in keys.T:
+        later, first = repetitions(column)
+        real = column[first] != 0
+        yield later[real], first[real]
 
 
 def word_sets(source: Lines, target: Lines, numbers: Numbers) -> list[Hashes]:

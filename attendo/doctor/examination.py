@@ -170,7 +170,7 @@ def examine(
             near += [(f"near_{other.name}", _near(chunk, reading.bands[-1], other)) for other in others]
     for vocabulary in reading.vocabularies:
         vocabulary.settle()
-    found = Findings(_whole(reading.found))
+    found = Findings(_taken(reading.found))
     for name, numbers in near:
         found.mark(name, numbers)
     parting = _parting(files, found)
@@ -217,10 +217,22 @@ def _note(reading: _Reading, chunk: Chunk, found: Findings, sound: Mask, quick: 
 
 
 def _whole(parts: list[NDArray[T]]) -> NDArray[T]:
-    """The parts as one, which from then on is all that is kept of them."""
-    if len(parts) > 1:
-        parts[:] = [np.concatenate(parts)]
-    return parts[0]
+    """The parts as one, which from then on is all that is kept of them; no more than one is there twice meanwhile."""
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    end = len(whole)
+    while parts:
+        part = parts.pop()
+        whole[end - len(part) : end] = part
+        end -= len(part)
+    parts.append(whole)
+    return whole
+
+
+def _taken(parts: list[NDArray[T]]) -> NDArray[T]:
+    """The same, for whoever is the last to need it."""
+    whole = _whole(parts)
+    parts.clear()
+    return whole
 
 
 def _parting(files: CorpusFiles, found: Findings) -> Parting | None:
@@ -235,16 +247,16 @@ def _parting(files: CorpusFiles, found: Findings) -> Parting | None:
 
 def _compare(found: Findings, reading: _Reading) -> None:
     """The faults that show in the numbers kept of all pairs."""
-    returns = _whole(reading.returns)
+    returns = _taken(reading.returns)
     for side in range(2):
         share = returns[:, side].mean()
         found.mark("line_ends", returns[:, side] != (share > 0.5))
-    scripts = _whole(reading.scripts)
+    scripts = _taken(reading.scripts)
     for side in range(2):
         counts = reading.script_counts[side]
         usual = np.flatnonzero(counts > USUAL_SCRIPT * max(1, counts.sum()))
         found.mark("wrong_script", ~np.isin(scripts[:, side], [0, *usual]))
-    hashes = _whole(reading.hashes)
+    hashes = _taken(reading.hashes)
     found.mark("duplicate", repeated(pair_hashes(hashes[:, 0], hashes[:, 1])))
     found.mark("several_targets", of_several(hashes[:, 0], hashes[:, 1]))
     sound = (found.explained().bits & bits_for("drop")) == 0
@@ -341,9 +353,10 @@ def _third_reading(
         usual = float(np.nanmedian(compared.scores))
         low = (words.by_chance + usual) / 2
         suspects = suspicious(np.nan_to_num(compared.scores, nan=usual), low)
-    bands = _whole(reading.bands)
+    bands = _taken(reading.bands)
     bands[~sound] = 0  # what is dropped anyway is not compared
     near = _NearDuplicates(bands)
+    del bands
     for chunk in reporter.track(read_chunks(files, most=len(found)), "Verifying", total):
         place = slice(chunk.first, chunk.first + len(chunk))
         part = Findings(found.bits[place])

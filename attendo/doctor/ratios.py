@@ -12,6 +12,7 @@ Floats = NDArray[np.float32]
 FARTHEST = 5.0  # standard deviations
 LEAST = np.log(1.8)  # times as long as usual: less is never blamed
 FEWEST_PAIRS = 50  # that a distribution can be learned from
+MOST_LEARNED = 1_000_000  # pairs that it is learned from
 BINS = 20
 ROUNDS = 10
 
@@ -26,27 +27,28 @@ def unequal_lengths(source: NDArray[np.uint32], target: NDArray[np.uint32], soun
     ratios, lengths = np.log(second / first), np.sqrt(second * first)
     far = np.zeros(len(ratios), dtype=np.bool_)
     for _ in range(ROUNDS):
-        usual = sound & ~far
-        if np.count_nonzero(usual) < FEWEST_PAIRS:
+        usual = np.flatnonzero(sound & ~far)
+        usual = usual[:: 1 + len(usual) // MOST_LEARNED]
+        if len(usual) < FEWEST_PAIRS:
             break
         middle = np.median(ratios[usual])
         offs = np.abs(ratios - middle)
-        now = sound & (offs > np.maximum(FARTHEST * _deviations(offs, lengths, usual), LEAST))
+        now = sound & (offs > np.maximum(FARTHEST * _deviations(offs[usual], lengths[usual], lengths), LEAST))
         if not np.any(now & ~far):
             break
         far |= now
     return far
 
 
-def _deviations(offs: Floats, lengths: Floats, usual: Mask) -> Floats:
-    """(N,): σ of each pair."""
-    edges = np.quantile(lengths[usual], np.linspace(0, 1, BINS + 1))
-    bins = np.clip(np.searchsorted(edges, lengths[usual], side="right") - 1, 0, BINS - 1)
-    members = [offs[usual][bins == number] for number in range(BINS)]
+def _deviations(offs: Floats, lengths: Floats, wanted: Floats) -> Floats:
+    """σ of pairs of the wanted lengths, by how far off others are, with their lengths."""
+    edges = np.quantile(lengths, np.linspace(0, 1, BINS + 1))
+    bins = np.clip(np.searchsorted(edges, lengths, side="right") - 1, 0, BINS - 1)
+    members = [offs[bins == number] for number in range(BINS)]
     variances = np.array([(1.4826 * np.median(one)) ** 2 if len(one) else np.nan for one in members])
     inverse = np.array([2 / (low + high) for low, high in pairwise(edges)])
     there = np.isfinite(variances)
     slope, level = (
         np.polyfit(inverse[there], variances[there], 1) if np.ptp(inverse[there]) else (0.0, variances[there].mean())
     )
-    return np.sqrt(np.maximum(level + slope / lengths, np.nanmin(variances)))
+    return np.sqrt(np.maximum(float(level) + float(slope) / wanted, float(np.nanmin(variances))))
