@@ -18,6 +18,17 @@ VIEWS = ("translate", "inside", "run")
 AXE = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
 HOSTILE = '<img src=x onerror="document.title = 1"> one.'
 
+# For Page.answer: a refusal, and a document of which only the beginning comes.
+REFUSED = """
+    const said = {{ error: "no", limit: "{limit}", value: 61 }};
+    return new Response(JSON.stringify(said), {{ status: {status}, headers: {{ "retry-after": "17" }} }});
+"""
+BEGUN = """
+    const begun = new TextEncoder().encode('event: progress\\ndata: {"done": 1, "of": 3}\\n\\n');
+    const stream = new ReadableStream({ start: (to) => { to.enqueue(begun); window.stream = to; } });
+    return new Response(stream);
+"""
+
 
 @pytest.fixture(scope="module")
 def opened(tiny, tmp_path_factory) -> Iterator[Page]:
@@ -140,6 +151,72 @@ def test_another_word_is_chosen_and_what_follows_is_translated_again(page):
     assert not page.one("#menu").is_displayed()
 
 
+def test_an_alternative_may_begin_with_a_comma(page):
+    page.translate("five green.", "fünf grün.")
+    page.answer(
+        "v1/alternatives",
+        """
+        const pieces = ["▁fünf", ",", "▁eins", ".", ""].map((piece) => ({ piece, confidence: 1 }));
+        const translation = { text: "fünf, eins.", pieces };
+        return new Response(JSON.stringify({ alternatives: [{ probability: 0.5, translation }] }));
+        """,
+    )
+    page.all("#target .word")[1].click()
+    (item,) = page.until(lambda: page.all("#menu [role=menuitem]"))
+    assert page.text("#menu [role=menuitem] b") == ","
+    assert page.text("#menu [role=menuitem] .quiet") == " eins."
+    item.click()
+    assert page.text("#target") == "fünf, eins."
+
+
+def test_a_menu_that_is_still_empty_can_be_closed(page):
+    page.translate("five green.", "fünf grün.")
+    page.answer("v1/alternatives", "return new Promise(() => {});")
+    page.script("arguments[0].focus()", page.all("#target .word")[1])
+    page.press(Keyboard.ENTER)
+    page.until(lambda: page.one("#menu").is_displayed())
+    page.press(Keyboard.ESCAPE)
+    assert not page.one("#menu").is_displayed()
+    assert page.focused().text == "grün"
+
+
+def test_what_was_said_of_a_translation_goes_with_it(page):
+    page.answer(
+        "v1/translate",
+        """
+        const answer = await (await fetched(path, options)).json();
+        answer.translations[0].warnings = [{ kind: "copied", message: "as it was" }];
+        answer.translations[0].terms = [{ source: "green", target: "grün", used: true }];
+        return new Response(JSON.stringify(answer));
+        """,
+    )
+    page.translate("five green.", "fünf grün.")
+    page.until_text("#told", "The source was copied")
+    page.all("#target .word")[1].click()
+    items = page.until(lambda: page.all("#menu [role=menuitem]"))
+    items[1].click()
+    page.until_text("#told", "Translated again from")
+    assert "copied" not in page.text("#told")
+    assert "“green” did not become “grün”" in page.text("#told")
+
+
+@pytest.mark.parametrize("anchor", ["main", "toString", ""])
+def test_an_address_without_a_view_opens_the_first(page, anchor):
+    page.driver.get(f"{page.url}/?{anchor}#{anchor}")
+    page.until(lambda: page.one("#translate").is_displayed())
+    page.until(lambda: page.text("#source-name") == "English")
+
+
+def test_skipping_to_the_content_leaves_the_view(page):
+    page.open("inside")
+    page.script("arguments[0].focus()", page.one(".skip"))
+    page.press(Keyboard.ENTER)
+    page.until(lambda: page.driver.current_url.endswith("#main"))
+    assert page.one("#inside").is_displayed()
+    page.one("#language").click()
+    assert page.driver.title == "看看内部 – attendo"
+
+
 def test_the_keyboard_is_enough(page):
     page.translate("five green.", "fünf grün.")
     page.script("arguments[0].focus()", page.all("#target .word")[0])
@@ -162,10 +239,27 @@ def test_a_translation_is_copied(page):
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
     page.translate("five green.", "fünf grün.")
+    page.script("""
+        const button = document.getElementById("copy");
+        window.said = [];
+        new MutationObserver(() => said.push(button.textContent)).observe(button, { childList: true });
+    """)
     page.one("#copy").click()
-    page.until_text("#copy", "Copied")
+    page.until(lambda: page.script("return said") == ["Copied", "Copy"])
     assert page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == "fünf grün."
-    page.until(lambda: page.text("#copy") == "Copy")
+
+
+def test_the_key_for_copying_is_none_that_types(page):
+    page.translate("five green.", "fünf grün.")
+    page.script("""
+        window.copied = [];
+        navigator.clipboard.writeText = async (text) => copied.push(text);
+    """)
+    press = "return dispatchEvent(new KeyboardEvent('keydown', {code: 'KeyC', cancelable: true, ...arguments[0]}))"
+    assert page.script(press, {"altKey": True, "ctrlKey": True})  # AltGr+C: what it types is left alone
+    assert page.script("return copied") == []
+    assert not page.script(press, {"altKey": True})
+    assert page.script("return copied") == ["fünf grün."]
 
 
 def test_markup_in_a_text_is_text(page):
@@ -196,16 +290,7 @@ def test_a_glossary_is_used_and_remembered(page):
 @pytest.mark.parametrize("name", ["notes.md", "<b>.md"])
 def test_a_file_is_dropped_and_comes_back_translated(page, name):
     content = "\ufeff# one two.\r\n\r\n" + "* five green.\r\n" * 31
-    page.script(
-        """
-        const files = new DataTransfer();
-        files.items.add(new File([arguments[1]], arguments[0]));
-        document.getElementById("drop").dispatchEvent(
-          new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
-        """,
-        name,
-        content,
-    )
+    page.drop(name, content.encode())
     link = page.until(lambda: page.all("#document-told a"))[0]
     assert link.text == f"Download {name.replace('.md', '.de.md')}"
     assert "32 passages" in page.text("#document-told")
@@ -218,12 +303,25 @@ def test_a_file_is_dropped_and_comes_back_translated(page, name):
 
 
 def test_a_file_that_is_no_text(page):
-    page.script("""
-        const files = new DataTransfer();
-        files.items.add(new File([new Uint8Array([255, 254, 0])], "a.txt"));
-        document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer: files }));
-    """)
+    page.drop("a.txt", b"\xff\xfe\0")
     page.until_text("#document-told", "a.txt is not UTF-8 text")
+
+
+def test_a_document_that_breaks_off(page):
+    page.answer("v1/document", BEGUN)
+    page.drop("a.txt", b"one.")
+    page.until_text("#document-told", "1 of 3 passages")
+    page.script("stream.error(new TypeError('network error'))")
+    page.until(lambda: page.text("#document-told") == "The server cannot be reached. Is it still running?")
+
+
+def test_a_document_is_cancelled(page):
+    page.answer("v1/document", BEGUN)
+    page.drop("a.txt", b"one.")
+    page.until_text("#document-told", "1 of 3 passages")
+    page.one("#document-told button").click()
+    assert page.text("#document-told") == ""
+    assert page.script("return asked[0].signal.aborted")
 
 
 def test_problems_are_told_in_words(page):
@@ -231,14 +329,66 @@ def test_problems_are_told_in_words(page):
     page.one("#source").send_keys("x")
     page.until_text("#told", "Too long: this server takes 2,000 characters at once.")
     assert "422" in page.console()[0]
-    page.script("""
-        window.fetch = async () => new Response('{"error": "busy"}', { status: 503, headers: { "retry-after": "17" } });
-    """)
+    page.answer("v1/translate", REFUSED.format(status=503, limit="queue"))
     page.type("one.")
-    page.until_text("#told", "Trying again in 17 s.")
+    page.until(lambda: page.text("#told") == "The server is busy. Trying again in 17 s.")
     page.script("window.fetch = async () => { throw new TypeError() }")
     page.type("two.")
     page.until_text("#told", "The server cannot be reached.")
+
+
+def test_after_an_error_no_old_translation_is_left(page):
+    page.translate("five green.", "fünf grün.")
+    page.answer("v1/translate", REFUSED.format(status=422, limit="sentences"))
+    page.type("one.")
+    page.until_text("#told", "Too long: this server takes 61 sentences at once.")
+    assert page.text("#target") == ""
+    assert not page.one("#copy").is_displayed()
+    assert not page.one("#target").get_attribute("aria-busy")
+
+
+@pytest.mark.parametrize(("status", "limit"), [(429, "requests_per_minute"), (503, "requests")])
+def test_while_the_server_is_busy_the_old_translation_is_marked(page, status, limit):
+    page.translate("five green.", "fünf grün.")
+    page.answer("v1/translate", REFUSED.format(status=status, limit=limit))
+    page.type("one.")
+    page.until_text("#told", "Trying again in 17 s.")
+    assert page.text("#target") == "fünf grün."
+    assert page.one("#target").get_attribute("aria-busy") == "true"
+    page.all("#target .word")[0].click()
+    assert not page.one("#menu").is_displayed()
+
+
+def test_a_busy_server_is_asked_less_and_less(page):
+    page.script("""
+        const later = window.setTimeout;
+        window.delays = [];
+        window.setTimeout = (then, delay) => {
+          if (delay < 1000) return later(then, delay);
+          delays.push(delay / 1000);
+          return delays.length < 7 ? later(then, 0) : null;
+        };
+    """)
+    page.answer("v1/translate", "throw new TypeError();")
+    page.type("one.")
+    page.until(lambda: page.script("return delays") == [3, 6, 12, 24, 48, 60, 60])
+    page.answer("v1/translate", REFUSED.format(status=503, limit="seconds"))
+    page.type("two.")
+    page.until_text("#told", "It would take more than 61 seconds")
+    assert len(page.script("return delays")) == 7
+    assert "Trying again" not in page.text("#told")
+
+
+def test_nothing_is_promised_that_is_not_done(page):
+    page.translate("five green.", "fünf grün.")
+    for path in ("v1/alternatives", "v1/attention", "v1/document"):
+        page.answer(path, REFUSED.format(status=503, limit="queue"))
+    page.all("#target .word")[0].click()
+    page.until(lambda: page.text("#menu .notice") == "The server is busy.")
+    page.drop("a.txt", b"one.")
+    page.until(lambda: page.text("#document-told") == "The server is busy.")
+    page.one("#tab-inside").click()
+    page.until(lambda: page.text("#inside-told") == "The server is busy.")
 
 
 def test_every_head_can_be_looked_at(page):
@@ -329,14 +479,25 @@ def test_a_key_is_asked_for(page, tiny):
     with running({"numerals": tiny}, keys=Keys([Key.of("sesame")])) as server:
         other = Page(page.driver, server.url, page.downloads)
         other.open()
+        other.answer("v1/translate", "return fetched(path, options);")
         other.type("one.")
         other.until(lambda: other.one("#key").is_displayed())
+        other.one("#key-given").send_keys("wrong", Keyboard.ENTER)
+        other.until(lambda: other.one("#key").is_displayed() and not other.one("#key-given").get_property("value"))
+        for times, leave in enumerate((lambda: other.press(Keyboard.ESCAPE), other.all("#key button")[1].click), 2):
+            other.one("#key-given").send_keys("wrong")
+            leave()
+            other.driver.execute_async_script("setTimeout(arguments[0], 50)")
+            assert other.script("return asked.length") == times  # and not once more with what was typed
+            assert not other.one("#key").is_displayed()
+            assert other.text("#told") == "This server needs an API key, or another one."
+            other.one("#source").send_keys(Keyboard.CONTROL, Keyboard.ENTER)
+            other.until(lambda: other.one("#key").is_displayed())
         other.one("#key-given").send_keys("sesame", Keyboard.ENTER)
         other.until_text("#target", "eins.")
         assert not other.one("#key").is_displayed()
         assert other.script("return localStorage.length") == 0
-        (complaint,) = other.console()
-        assert "401" in complaint
+        assert all("401" in complaint for complaint in other.console())
 
 
 def test_it_fits_a_phone(page):

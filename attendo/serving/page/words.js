@@ -156,9 +156,10 @@ const ENGLISH = {
   "key about": "Kept until this tab is closed.",
   key: "API key",
   "use key": "Use it",
-  "server gone": "The server cannot be reached. Is it still running? Trying again soon.",
+  "server gone": "The server cannot be reached. Is it still running?",
   "problem key": "This server needs an API key, or another one.",
-  "problem busy": "The server is busy. Trying again in {seconds} s.",
+  "problem busy": "The server is busy.",
+  "trying again": "Trying again in {seconds} s.",
   problem: "The server says: {error}",
   "limit body_bytes": "Too large: this server takes {value} bytes at once.",
   "limit characters": "Too long: this server takes {value} characters at once.",
@@ -167,6 +168,7 @@ const ENGLISH = {
   "limit max_length": "Too long: this server takes {value} pieces in a sentence.",
   "limit beam": "This server's widest beam is {value}.",
   "limit inspected": "Too long to look inside: this server takes {value} pieces of a sentence.",
+  "limit seconds": "It would take more than {value} seconds, the most this server gives to one request. Try less at once, or later.",
 };
 
 const CHINESE = {
@@ -318,9 +320,10 @@ const CHINESE = {
   "key about": "保留到此标签页关闭为止。",
   key: "API 密钥",
   "use key": "使用",
-  "server gone": "连不上服务器。它还在运行吗？稍后会再试。",
+  "server gone": "连不上服务器。它还在运行吗？",
   "problem key": "这台服务器需要 API 密钥，或者密钥不对。",
-  "problem busy": "服务器正忙。{seconds} 秒后再试。",
+  "problem busy": "服务器正忙。",
+  "trying again": "{seconds} 秒后再试。",
   problem: "服务器说：{error}",
   "limit body_bytes": "太大：这台服务器一次最多接受 {value} 字节。",
   "limit characters": "太长：这台服务器一次最多接受 {value} 个字符。",
@@ -329,6 +332,7 @@ const CHINESE = {
   "limit max_length": "太长：这台服务器每句最多接受 {value} 个片段。",
   "limit beam": "这台服务器的束宽最多为 {value}。",
   "limit inspected": "太长，无法查看内部：这台服务器每句最多接受 {value} 个片段。",
+  "limit seconds": "需要的时间会超过 {value} 秒，即这台服务器给每次请求的上限。请少译一些，或稍后再试。",
 };
 
 const ALL = { en: ENGLISH, zh: CHINESE };
