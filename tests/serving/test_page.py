@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys as Keyboard
 
+from attendo.config import to_dict
+from attendo.models.settings import ConvolutionalConfig, RecurrentConfig
 from attendo.serving.keys import Key, Keys
 from attendo.serving.limits import Limits
 from tests.serving.browser import Page, browser
@@ -307,6 +309,30 @@ def test_a_file_that_is_no_text(page):
     page.until_text("#document-told", "a.txt is not UTF-8 text")
 
 
+def test_a_file_that_is_too_large_is_not_read(page):
+    page.answer("v1/document", "")
+    page.drop("a.txt", b"a" * 1_000_001)
+    page.until_text("#document-told", "Too large: this server takes 1,000,000 bytes at once.")
+    assert page.script("return asked.length") == 0
+
+
+def test_of_two_files_the_last_is_translated(page):
+    page.script("""
+        const read = File.prototype.arrayBuffer;
+        File.prototype.arrayBuffer = function () {
+          if (this.name === "fast.txt") return read.call(this);
+          return new Promise((resolve) => (window.release = () => resolve(read.call(this))));
+        };
+    """)
+    page.answer("v1/document", "return fetched(path, options);")
+    page.drop("slow.txt", b"one.")
+    page.drop("fast.txt", b"two.")
+    page.until_text("#document-told", "Download fast.de.txt")
+    page.driver.execute_async_script("release(); setTimeout(arguments[0], 50)")
+    assert "Download fast.de.txt" in page.text("#document-told")
+    assert page.script("return asked.length") == 1
+
+
 def test_a_document_that_breaks_off(page):
     page.answer("v1/document", BEGUN)
     page.drop("a.txt", b"one.")
@@ -413,6 +439,64 @@ def test_every_head_can_be_looked_at(page):
     assert page.text("#head-name").endswith("layer 1, head 2")
     page.one("#head-off").click()
     page.until_text("#inside-told", "Without Cross: translation to source, layer 1, head 2.")
+    assert page.focused().get_attribute("id") == "cross.1.1"  # from where it was enlarged
+    page.one("#switch-on").send_keys(Keyboard.ENTER)
+    page.until(lambda: page.text("#inside-told") == "")
+    assert page.focused().get_attribute("id") == "main"
+
+
+def test_every_weight_can_be_read_without_a_mouse(page):
+    page.translate("five green.", "fünf grün.")
+    page.one("#tab-inside").click()
+    page.until(lambda: page.all(".heat tbody td"))
+
+    def read(inside: str, said: str) -> None:
+        names = [one.text for one in page.all(f"{inside} thead th")]
+        rows = page.all(f"{inside} tbody tr")
+        page.script("arguments[0].focus()", page.one(f"{inside} tbody td"))
+        page.press(Keyboard.ARROW_RIGHT, Keyboard.ARROW_DOWN)
+        cell = rows[1].find_elements("css selector", "td")[1]
+        assert page.focused() == cell
+        row, weight = rows[1].find_element("css selector", "th").text, cell.get_attribute("aria-label")
+        assert page.text(said) == f"Row “{row}” gives {weight} to “{names[1]}”."
+
+    read("#inside-shown .heat", "#inside-shown .scrolled:has(.heat) + p")
+    page.one("button.head").click()
+    read("#head .heat", "#head-about")
+
+
+def test_looking_inside_a_translation_that_the_search_alone_does_not_find(page):
+    page.one("#term-source").send_keys("green")
+    page.one("#term-target").send_keys("Cologne", Keyboard.ENTER)
+    page.translate("one.\nfive green.", "eins.\nfünf Cologne.")
+    page.one("#tab-inside").click()
+    page.until(lambda: page.all("#sentence option"))
+    assert [one.text for one in page.all("#sentence option")] == ["1. one.", "2. five green."]
+    assert not page.all("#inside-told .notice")
+    page.script("arguments[0].focus()", page.one("#sentence"))
+    page.press(Keyboard.ARROW_DOWN)
+    page.until_text("#inside-told", "The search alone, without a glossary or chosen words, found “fünf grün.”.")
+    assert page.focused().get_attribute("id") == "sentence"
+    assert [one.text for one in page.all("#inside-shown p.text .word")] == ["fünf", "Cologne."]
+    assert page.all(".tree .edge.best")
+    page.all("button.head")[0].click()
+    page.one("#head-off").click()
+    page.until_text("#inside-told", "Without Cross")
+    assert "The search alone" not in page.text("#inside-told")
+
+
+def test_looking_inside_after_a_word_was_chosen(page):
+    page.translate("five green.", "fünf grün.")
+    page.one("#tab-inside").click()
+    page.until(lambda: page.all("#inside-shown p.text .word"))
+    page.one("#tab-translate").click()
+    page.all("#target .word")[0].click()
+    page.until(lambda: page.all("#menu [role=menuitem]"))[1].click()
+    chosen = page.text("#target")
+    assert not chosen.startswith("fünf")
+    page.one("#tab-inside").click()
+    page.until_text("#inside-told", "found “fünf grün.”")
+    assert " ".join(one.text for one in page.all("#inside-shown p.text .word")) == chosen
 
 
 def test_the_search_and_the_pieces_are_shown(page):
@@ -442,6 +526,40 @@ def test_the_run_is_shown(page, trained):
     assert "train.en" in shown
     assert str(trained.path.parent) not in shown
     assert page.all("#run .samples tbody tr")
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (RecurrentConfig(source_vocab_size=31, target_vocab_size=31, d_model=22), ("22", "1 + 1, 1 heads", "lstm")),
+        (ConvolutionalConfig(source_vocab_size=31, target_vocab_size=31, d_model=22), ("22", "4 + 3", "sees 3")),
+    ],
+    ids=["recurrent", "convolutional"],
+)
+def test_the_run_of_another_kind_of_model(page, model, told):
+    page.answer(
+        "v1/run?model=numerals",
+        """
+        const answer = await (await fetched(path, options)).json();
+        answer.settings.model = MODEL;
+        return new Response(JSON.stringify(answer));
+        """.replace("MODEL", json.dumps(to_dict(model))),
+    )
+    page.one("#tab-run").click()
+    page.until(lambda: page.all("#run .facts"))
+    shown = page.text("#run")
+    assert "undefined" not in shown
+    assert all(one in shown for one in told)
+
+
+def test_an_error_about_the_model_before_is_not_told(page):
+    page.answer("v1/run?model=numerals", "return new Promise((_, reject) => (window.fail = reject));")
+    page.one("#tab-run").click()
+    page.until(lambda: page.script("return asked.length"))
+    page.all("#model option")[1].click()
+    page.until(lambda: page.all("#run .chart"))
+    page.driver.execute_async_script("fail(new TypeError()); setTimeout(arguments[0], 50)")
+    assert page.text("#run-told") == ""
 
 
 def test_another_model(page):
@@ -527,6 +645,16 @@ def test_the_rules_of_accessibility_hold(page, theme):
     page.one("#tab-inside").click()
     page.all("button.head")[0].click()
     assert broken(page, theme) == [], "a head"
+    page.one("#head-close").click()
+    page.one("#tab-translate").click()
+    page.all("#target .word")[0].click()
+    page.until(lambda: page.all("#menu [role=menuitem]"))
+    assert broken(page, theme) == [], "the menu"
+    page.press(Keyboard.ESCAPE)
+    page.one("#language").click()
+    assert broken(page, theme) == [], "in Chinese"
+    page.script("document.getElementById('key').showModal()")
+    assert broken(page, theme) == [], "the key"
 
 
 def broken(page: Page, theme: str) -> list[str]:

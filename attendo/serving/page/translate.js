@@ -3,7 +3,7 @@
 import { ask, complaint, Latest } from "./api.js";
 import { byId, el, roving, show } from "./dom.js";
 import { glossary } from "./glossary.js";
-import { state, when } from "./state.js";
+import { announce, state, when } from "./state.js";
 import { bySentence, placed } from "./target.js";
 import { languageName, number, percent, t } from "./words.js";
 
@@ -17,7 +17,7 @@ const translating = new Latest();
 const choosing = new Latest();
 let timer = null;
 let vain = 0; // times that the same question was asked in vain
-let shown = null; // {text, pieces, warnings, terms} of the translation that is seen
+let shown = null; // {of: {source, model}, text, pieces, warnings, terms} of the translation that is seen
 let chosen = null; // the word whose alternatives are seen
 
 function soon(milliseconds) {
@@ -37,7 +37,7 @@ function translate() {
   byId("busy").textContent = t("translating");
   byId("target").setAttribute("aria-busy", "true");
   const question = { text, model: state.model.name, glossary: glossary() };
-  translating.run((signal) => ask("v1/translate", question, signal), answered, failed);
+  translating.run((signal) => ask("v1/translate", question, signal), (answer) => answered(question, answer), failed);
 }
 
 function nothing() {
@@ -46,10 +46,10 @@ function nothing() {
   draw();
 }
 
-function answered({ translations: [one] }) {
+function answered({ text: source, model }, { translations: [{ text, candidates, warnings, terms }] }) {
   vain = 0;
   settle();
-  shown = { text: one.text, pieces: one.candidates[0].pieces, warnings: one.warnings, terms: one.terms };
+  shown = { of: { source, model }, text, pieces: candidates[0].pieces, warnings, terms };
   draw();
 }
 
@@ -78,6 +78,7 @@ function draw() {
   byId("copy").hidden = !shown;
   byId("legend").hidden = !shown;
   const target = byId("target");
+  state.translation = null;
   if (!shown) {
     show(target);
     show(byId("told"));
@@ -85,6 +86,8 @@ function draw() {
   }
   target.lang = state.model.target ?? "";
   const { sentences, words } = placed(shown.text, shown.pieces, state.model.target);
+  state.translation = { of: shown.of, sentences: sentences.map(({ start, end }) => shown.text.slice(start, end)) };
+  announce("translation");
   const children = [];
   let at = 0;
   for (const word of words) {
@@ -182,7 +185,7 @@ function take(translation, word, start, end, first) {
   closeMenu();
   // Warnings were about what stood there before.
   const terms = shown.terms.map((term) => ({ ...term, used: text.includes(term.target) }));
-  shown = { text, pieces: pieces.flat(), warnings: [], terms, chosen: first };
+  shown = { ...shown, text, pieces: pieces.flat(), warnings: [], terms, chosen: first };
   draw();
   const nodes = [...byId("target").querySelectorAll(".word")];
   const place = placed(text, shown.pieces, state.model.target).words.findIndex((one) => one.start >= word.start);
