@@ -475,7 +475,7 @@ def test_looking_inside_a_translation_that_the_search_alone_does_not_find(page):
     assert not page.all("#inside-told .notice")
     page.script("arguments[0].focus()", page.one("#sentence"))
     page.press(Keyboard.ARROW_DOWN)
-    page.until_text("#inside-told", "The search alone, without a glossary or chosen words, found “fünf grün.”.")
+    page.until_text("#inside-told", "found “fünf grün.”.")
     assert page.focused().get_attribute("id") == "sentence"
     assert [one.text for one in page.all("#inside-shown p.text .word")] == ["fünf", "Cologne."]
     assert page.all(".tree .edge.best")
@@ -497,6 +497,12 @@ def test_looking_inside_after_a_word_was_chosen(page):
     page.one("#tab-inside").click()
     page.until_text("#inside-told", "found “fünf grün.”")
     assert " ".join(one.text for one in page.all("#inside-shown p.text .word")) == chosen
+    page.type("two.", into="#inside-source")
+    page.press(Keyboard.ENTER)
+    page.until(lambda: page.text("#inside-shown p.text .word") == "zwei.")
+    page.one("#tab-translate").click()
+    page.one("#tab-inside").click()
+    assert page.one("#inside-source").get_property("value") == "two."  # what was written there is not lost
 
 
 def test_the_search_and_the_pieces_are_shown(page):

@@ -331,12 +331,13 @@ function again() {
   look();
 }
 
-/** Takes over what stands in Translate, if that is new. */
+/** Takes over what stands in Translate, if that is new; another translation only where the form was left alone. */
 export function openInside() {
   const { source, model } = state;
   const { of, sentences } = state.translation ?? {};
   const translation = of?.source === source && of.model === model?.name ? sentences : null;
-  if (source.trim() && (source !== taken.source || String(translation) !== String(taken.translation))) {
+  const translatedAnew = translation && untouched() && String(translation) !== String(taken.translation);
+  if (source.trim() && (source !== taken.source || translatedAnew)) {
     taken = { source, translation };
     byId("inside-source").value = flat(source);
     byId("inside-target").value = "";
@@ -356,6 +357,6 @@ export function startInside() {
     seen = null;
     if (!byId("inside").hidden) again();
   });
-  when("translation", () => !byId("inside").hidden && untouched() && openInside());
+  when("translation", () => !byId("inside").hidden && openInside());
   name();
 }
