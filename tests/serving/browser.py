@@ -122,6 +122,31 @@ class Page:
         self.until_text("#target", becomes)
         self.until(lambda: not self.one("#target").get_attribute("aria-busy"))
 
+    def answer(self, path: str, body: str) -> None:
+        """Answers to a path are made by JavaScript from now on, from `options`, as `fetch` gets them."""
+        self.script(f"""
+            const fetched = window.fetch;
+            window.asked = [];
+            window.fetch = async (path, options) => {{
+              if (path !== "{path}") return fetched(path, options);
+              asked.push(options);
+              {body}
+            }};
+        """)
+
+    def drop(self, name: str, content: bytes) -> None:
+        """A file, where documents are taken."""
+        self.script(
+            """
+            const files = new DataTransfer();
+            files.items.add(new File([new Uint8Array(arguments[1])], arguments[0]));
+            document.getElementById("drop").dispatchEvent(
+              new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+            """,
+            name,
+            list(content),
+        )
+
     def press(self, *keys: str) -> None:
         """Keys, to whatever has the focus."""
         webdriver.ActionChains(self.driver).send_keys(*keys).perform()

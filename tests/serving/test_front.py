@@ -85,7 +85,7 @@ def test_every_text_is_there_in_both_languages():
     for code in SCRIPTS.values():
         used |= set(re.findall(r'\bt\("([^"]+)"', code))
     assert used <= english.keys()
-    busy = {"held", "requests", "queue", "seconds"}  # never a reason to refuse, or told as being busy
+    busy = {"held", "requests", "queue"}  # never a reason to refuse, or told as being busy
     assert {f"limit {field.name}" for field in dataclasses.fields(Limits) if field.name not in busy} <= english.keys()
 
 

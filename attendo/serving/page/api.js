@@ -4,7 +4,23 @@ import { el } from "./dom.js";
 import { announce } from "./state.js";
 import { t } from "./words.js";
 
-export const SECRET = "attendo.key"; // kept while the tab is open
+const SECRET = "attendo.key";
+let secret = null;
+try {
+  secret = sessionStorage.getItem(SECRET); // kept while the tab is open
+} catch {
+  // Then it is asked for when the page is loaded again.
+}
+
+/** Sends this API key from now on. */
+export function useKey(given) {
+  secret = given;
+  try {
+    sessionStorage.setItem(SECRET, given);
+  } catch {
+    // As above.
+  }
+}
 
 /** What the server refused, or that it cannot be reached: status 0. */
 export class Problem extends Error {
@@ -13,26 +29,34 @@ export class Problem extends Error {
     Object.assign(this, { status, limit: said.limit, value: said.value, retryAfter });
   }
 
+  /** Whether the same question may be answered later. What takes too long by itself will not get shorter. */
+  get passing() {
+    return [0, 429, 503].includes(this.status) && this.limit !== "seconds";
+  }
+
   inWords() {
-    const details = { value: this.value?.toLocaleString(), seconds: this.retryAfter, error: this.message };
+    const details = { value: this.value?.toLocaleString(), error: this.message };
     if (this.status === 0) return t("server gone");
     if (this.status === 401) return t("problem key");
-    if (this.status === 429 || this.status === 503) return t("problem busy", details);
+    if (this.passing) return t("problem busy");
     if (this.limit) return t(`limit ${this.limit}`, details);
     return t("problem", details);
   }
 }
 
-async function request(path, options) {
-  const secret = sessionStorage.getItem(SECRET);
-  if (secret) options.headers = { ...options.headers, Authorization: `Bearer ${secret}` };
-  let response;
+/** What the network brings, or the problem that it broke off. */
+async function brought(promise) {
   try {
-    response = await fetch(path, options);
+    return await promise;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0);
   }
+}
+
+async function request(path, options) {
+  if (secret) options.headers = { ...options.headers, Authorization: `Bearer ${secret}` };
+  const response = await brought(fetch(path, options));
   if (response.ok) return response;
   const said = await response.json().catch(() => ({ error: response.statusText }));
   if (response.status === 401) announce("refused");
@@ -44,11 +68,11 @@ function posted(question, signal) {
 }
 
 export async function get(path) {
-  return (await request(path, {})).json();
+  return brought((await request(path, {})).json());
 }
 
 export async function ask(path, question, signal) {
-  return (await request(path, posted(question, signal))).json();
+  return brought((await request(path, posted(question, signal))).json());
 }
 
 /** The server-sent events of an answer, as [event, data]. */
@@ -57,7 +81,7 @@ export async function* events(path, question, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await brought(reader.read());
     if (done) return;
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();
@@ -94,7 +118,7 @@ export class Latest {
   }
 }
 
-/** What went wrong, as a paragraph. */
-export function complaint(error) {
-  return el("p", { class: "notice bad" }, error instanceof Problem ? error.inWords() : String(error));
+/** What went wrong, as a paragraph, and what is done about it. */
+export function complaint(error, more = "") {
+  return el("p", { class: "notice bad" }, error.inWords?.() ?? String(error), more && ` ${more}`);
 }

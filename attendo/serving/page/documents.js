@@ -14,19 +14,33 @@ function tell(...children) {
   show(byId("document-told"), ...children);
 }
 
-async function translate(file) {
+class NotText extends Error {
+  inWords() {
+    return t("not utf-8", { name: this.message });
+  }
+}
+
+function translate(file) {
   if (!state.model) return;
   tell(el("p", { class: "quiet" }, t("translating")));
-  let content;
+  const question = { name: file.name, model: state.model.name, glossary: glossary() };
+  const work = async (signal) => {
+    question.content = await read(file);
+    signal.throwIfAborted(); // another file was chosen meanwhile
+    return follow(question, signal);
+  };
+  latest.run(work, offer, failed);
+}
+
+async function read(file) {
+  const { body_bytes: most } = state.limits;
+  if (file.size > most) throw new Problem(413, { limit: "body_bytes", value: most });
   try {
     // A byte order mark stays: everything but the words comes back as it was.
-    content = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer());
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer());
   } catch {
-    tell(el("p", { class: "notice bad" }, t("not utf-8", { name: file.name })));
-    return;
+    throw new NotText(file.name);
   }
-  const question = { name: file.name, content, model: state.model.name, glossary: glossary() };
-  latest.run((signal) => follow(question, signal), offer, failed);
 }
 
 /** The last event, while progress is told. */

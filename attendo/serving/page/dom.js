@@ -27,14 +27,17 @@ export function show(node, ...children) {
   node.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
 }
 
-/** One of several elements can be reached by Tab, the others from it by arrow keys. Returns the keydown listener. */
-export function roving(items, { onchoose } = {}) {
+/**
+ * One of several elements can be reached by Tab, the others from it by arrow keys: up and down by as many as there are
+ * columns. Returns the keydown listener.
+ */
+export function roving(items, { onchoose, columns = 1 } = {}) {
   items.forEach((item, place) => (item.tabIndex = place === 0 ? 0 : -1));
   return (event) => {
     const at = items.indexOf(event.target);
     if (at < 0) return;
-    const [before, after] = [at - 1, at + 1];
-    const to = { ArrowLeft: before, ArrowUp: before, ArrowRight: after, ArrowDown: after, Home: 0, End: -1 };
+    const [up, down] = [at - columns, at + columns];
+    const to = { ArrowLeft: at - 1, ArrowUp: up, ArrowRight: at + 1, ArrowDown: down, Home: 0, End: -1 };
     if (event.key in to) {
       event.preventDefault();
       const next = items[(to[event.key] + items.length) % items.length];

@@ -1,6 +1,6 @@
 // Attention weights as pictures: a thumbnail of one pixel for each weight, and a table with names.
 
-import { el, svg } from "./dom.js";
+import { el, roving, svg } from "./dom.js";
 import { percent, t } from "./words.js";
 
 const UPRIGHT = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u; // in a column, letters lie
@@ -23,34 +23,36 @@ export function thumbnail(weights) {
   return canvas;
 }
 
-/** The same with its rows and columns named; onpoint(row, column) when somebody points at a weight. */
+/** The same with its rows and columns named; onpoint(row, column) when somebody points at a weight or goes there. */
 export function table({ rows, columns, weights }, label, onpoint) {
   const heads = columns.map((piece) => {
     const name = readable(piece);
     return el("th", { scope: "col" }, el("span", { class: UPRIGHT.test(name) && "upright" }, name));
   });
-  const body = rows.map((piece, row) => {
-    const cells = weights[row].map((weight) => {
+  const cells = weights.map((row) =>
+    row.map((weight) => {
       const cell = el("td", { "aria-label": percent(weight) });
       cell.style.setProperty("--weight", weight);
       return cell;
-    });
-    return el("tr", {}, el("th", { scope: "row" }, readable(piece)), cells);
-  });
+    }),
+  );
+  const body = rows.map((piece, row) => el("tr", {}, el("th", { scope: "row" }, readable(piece)), cells[row]));
   const whole = el(
     "table",
-    { class: "heat", "aria-label": label },
+    { class: "heat", role: "grid", "aria-label": label },
     el("thead", {}, el("tr", {}, el("td"), heads)),
     el("tbody", {}, body),
   );
-  whole.addEventListener("pointerover", (event) => {
+  whole.addEventListener("keydown", roving(cells.flat(), { columns: columns.length }));
+  const point = (event) => {
     const cell = event.target.closest("tbody td");
     if (!cell) return;
     const [row, column] = [cell.parentElement.sectionRowIndex, cell.cellIndex - 1];
     body.forEach((one, place) => one.firstChild.classList.toggle("pointed", place === row));
     heads.forEach((one, place) => one.classList.toggle("pointed", place === column));
-    onpoint?.(row, column);
-  });
+    onpoint(row, column);
+  };
+  for (const name of ["pointerover", "focusin"]) whole.addEventListener(name, point);
   return whole;
 }
 

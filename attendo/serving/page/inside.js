@@ -8,21 +8,31 @@ import { beamTree } from "./tree.js";
 import { languageName, number, percent, t } from "./words.js";
 
 const KINDS = ["cross", "encoder", "decoder"];
+const NOTHING = { source: "", translation: null };
 const looking = new Latest();
 let seen = null; // the answer that is shown
 let sentence = 0;
 let without = []; // heads that are switched off, such as "cross.3.2"
-let copied = ""; // the text of Translate that was taken over last
+let taken = NOTHING; // what stood in Translate when it was last taken over
+
+/** A text as it stands in the form, which has one line. */
+const flat = (text) => text.replace(/\s+/g, " ").trim();
+
+/** Whether the form has what was taken over: then lines stay apart, and the translation is that of Translate. */
+function untouched() {
+  return byId("inside-source").value === flat(taken.source) && !byId("inside-target").value.trim();
+}
 
 function look() {
-  const text = byId("inside-source").value.trim();
+  const own = untouched();
+  const text = own ? taken.source : byId("inside-source").value.trim();
   if (!text || !state.model) {
     looking.stop();
     seen = null;
     draw();
     return;
   }
-  show(byId("inside-told"), el("p", { class: "quiet" }, t("looking")));
+  byId("inside-busy").textContent = t("looking");
   const question = {
     text,
     sentence,
@@ -31,7 +41,7 @@ function look() {
     model: state.model.name,
   };
   looking.run(
-    (signal) => ask("v1/attention", question, signal),
+    (signal) => inspected(question, own && !without.length ? taken.translation : null, signal),
     (answer) => {
       seen = answer;
       draw();
@@ -44,9 +54,31 @@ function look() {
   );
 }
 
+/**
+ * What the server sees. Where Translate shows another translation than the search alone finds, as with a glossary or a
+ * word that was chosen, that one is looked at; with heads switched off the search is what one wants to see.
+ */
+async function inspected(question, translations, signal) {
+  const searched = await ask("v1/attention", question, signal);
+  const translation = translations?.[searched.sentence];
+  if (!translation || flat(translation) === flat(searched.target.text)) return searched;
+  const text = searched.sentences[searched.sentence];
+  const given = await ask("v1/attention", { ...question, text, translation, sentence: 0 }, signal);
+  const { sentences, beam } = searched;
+  return { ...given, sentences, sentence: searched.sentence, beam, instead: searched.target.text };
+}
+
+/** Everything anew; what had the focus has it again, or the page's content where it is gone. */
 function draw() {
+  const focused = byId("inside").contains(document.activeElement) && document.activeElement.id;
   name();
+  byId("inside-busy").textContent = "";
   show(byId("inside-told"), ...told());
+  drawSeen();
+  if (focused) (byId(focused) ?? byId("main")).focus({ preventScroll: true });
+}
+
+function drawSeen() {
   if (!seen) {
     show(byId("inside-shown"), el("p", { class: "empty" }, t("nothing to look at")));
     return;
@@ -60,7 +92,7 @@ function draw() {
   showParting();
 }
 
-/** Which sentence of several is seen, and which heads are off. */
+/** Which sentence of several is seen, where its translation is from, and which heads are off. */
 function told() {
   const found = [];
   if (seen && seen.sentences.length > 1) {
@@ -73,6 +105,7 @@ function told() {
     };
     found.push(el("select", { id: "sentence", "aria-label": t("sentence"), onchange }, options));
   }
+  if (seen?.instead) found.push(el("p", { class: "notice" }, t("instead", { text: seen.instead })));
   if (without.length) {
     const onclick = () => {
       without = [];
@@ -84,7 +117,7 @@ function told() {
         { class: "notice" },
         t("without heads", { heads: without.map(headName).join("; ") }),
         " ",
-        el("button", { class: "plain", onclick }, t("switch on")),
+        el("button", { id: "switch-on", class: "plain", onclick }, t("switch on")),
       ),
     );
   }
@@ -143,9 +176,18 @@ function heat() {
   const [, layer, head] = seen.alignment.from.split(".");
   const from = t(head ? "from head" : layer ? "from layer" : "from all", { layer, head });
   const map = { rows: seen.target.pieces, columns: seen.source.pieces, weights: seen.alignment.weights };
-  const scrolled = el("div", { class: "scrolled", tabindex: 0, role: "region", "aria-label": t("heat") });
-  scrolled.append(table(map, t("heat")));
-  return [t("heat"), t("heat about", { from }), scrolled];
+  const said = el("p", { class: "quiet" });
+  const scrolled = el("div", { class: "scrolled" }, table(map, t("heat"), reader(map, said)));
+  return [t("heat"), t("heat about", { from }), scrolled, said];
+}
+
+/** Tells in an element which weight somebody points at. */
+function reader({ rows, columns, weights }, said) {
+  said.textContent = t("head point");
+  return (row, column) => {
+    const names = { row: readable(rows[row]), column: readable(columns[column]) };
+    said.textContent = t("head about", { ...names, weight: percent(weights[row][column]) });
+  };
 }
 
 // --- every head --------------------------------------------------------------------------------------------------
@@ -158,6 +200,7 @@ function heads() {
         el(
           "button",
           {
+            id: `${kind}.${l + 1}.${h + 1}`,
             class: "plain head",
             "aria-label": headName(`${kind}.${l + 1}.${h + 1}`),
             onclick: () => enlarge(kind, l, h),
@@ -170,24 +213,17 @@ function heads() {
     const lines = rows.map((row, l) => [name(l), row]);
     const grid = el("div", { class: "heads" }, lines.flat(2));
     grid.style.setProperty("--heads", rows[0].length);
-    grid.addEventListener("keydown", roving(rows.flat()));
+    grid.addEventListener("keydown", roving(rows.flat(), { columns: rows[0].length }));
     return el("div", {}, el("h3", {}, t(kind)), grid);
   });
   return [t("heads"), t("heads about"), el("div", { class: "kinds" }, groups)];
 }
 
 function enlarge(kind, layer, head) {
-  const map = seen.attention[kind];
+  const map = { ...seen.attention[kind], weights: seen.attention[kind].weights[layer][head] };
   const name = headName(`${kind}.${layer + 1}.${head + 1}`);
   byId("head-name").textContent = name;
-  const about = byId("head-about");
-  about.textContent = t("head point");
-  const weights = map.weights[layer][head];
-  const tell = (row, column) => {
-    const names = { row: readable(map.rows[row]), column: readable(map.columns[column]) };
-    about.textContent = t("head about", { ...names, weight: percent(weights[row][column]) });
-  };
-  show(byId("head-map"), table({ ...map, weights }, name, tell));
+  show(byId("head-map"), table(map, name, reader(map, byId("head-about"))));
   const all = KINDS.flatMap((k) => seen.attention[k].weights.flatMap((l, i) => l.map((_, j) => [k, i, j])));
   const here = all.findIndex(([k, i, j]) => k === kind && i === layer && j === head);
   const go = (step) => enlarge(...all[(here + step + all.length) % all.length]);
@@ -295,11 +331,15 @@ function again() {
   look();
 }
 
-/** Takes over what stands in Translate, if that is new. */
+/** Takes over what stands in Translate, if that is new; another translation only where the form was left alone. */
 export function openInside() {
-  if (state.source.trim() && state.source !== copied) {
-    copied = state.source;
-    byId("inside-source").value = state.source.replace(/\s+/g, " ").trim();
+  const { source, model } = state;
+  const { of, sentences } = state.translation ?? {};
+  const translation = of?.source === source && of.model === model?.name ? sentences : null;
+  const translatedAnew = translation && untouched() && String(translation) !== String(taken.translation);
+  if (source.trim() && (source !== taken.source || translatedAnew)) {
+    taken = { source, translation };
+    byId("inside-source").value = flat(source);
     byId("inside-target").value = "";
     again();
   } else if (!seen) draw();
@@ -312,6 +352,11 @@ export function startInside() {
   });
   byId("head-close").addEventListener("click", () => byId("head").close());
   when("words theme", () => seen && draw());
-  when("model key", () => (byId("inside").hidden ? (seen = null, copied = "") : again()));
+  when("model key", () => {
+    taken = byId("inside").hidden ? NOTHING : { ...taken, translation: null };
+    seen = null;
+    if (!byId("inside").hidden) again();
+  });
+  when("translation", () => !byId("inside").hidden && openInside());
   name();
 }

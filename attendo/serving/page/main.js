@@ -1,6 +1,6 @@
 // The frame around the views: which of them is seen, the model, the language of the page, its colours, the API key.
 
-import { complaint, get, SECRET } from "./api.js";
+import { complaint, get, useKey } from "./api.js";
 import { byId, el, roving, show } from "./dom.js";
 import { announce, recall, remember, state, when } from "./state.js";
 import { languageName, speak, speech, switchWords, t } from "./words.js";
@@ -12,6 +12,7 @@ import { startTranslate } from "./translate.js";
 
 const VIEWS = { translate: () => {}, inside: openInside, run: openRun };
 const THEMES = ["auto", "light", "dark"];
+const RETRY = 3; // seconds until the models are asked for again
 const tabs = Object.keys(VIEWS).map((view) => byId(`tab-${view}`));
 
 function open(view) {
@@ -27,10 +28,11 @@ function open(view) {
   document.title = `${t(view)} – attendo`;
 }
 
+/** What is no view, such as #main of the link that skips to it, leaves the view as it is. */
 function openFromAddress() {
-  const view = location.hash.slice(1);
-  if (view in VIEWS) open(view);
-  else if (!view) open("translate");
+  const view = location.hash.slice(1) || "translate";
+  const seen = Object.keys(VIEWS).find((name) => !byId(name).hidden);
+  open(Object.hasOwn(VIEWS, view) ? view : (seen ?? "translate"));
 }
 
 function startTabs() {
@@ -88,10 +90,15 @@ function startLanguage() {
 
 function startKey() {
   const dialog = byId("key");
-  when("refused", () => dialog.open || dialog.showModal());
+  when("refused", () => {
+    if (dialog.open) return;
+    dialog.returnValue = "";
+    byId("key-given").value = "";
+    dialog.showModal();
+  });
   dialog.addEventListener("close", () => {
-    if (!byId("key-given").value) return;
-    sessionStorage.setItem(SECRET, byId("key-given").value);
+    if (dialog.returnValue !== "use") return; // cancelled
+    useKey(byId("key-given").value);
     announce("key");
   });
 }
@@ -116,8 +123,8 @@ async function startModels() {
     const { models, limits } = await get("v1/models");
     Object.assign(state, { models, limits });
   } catch (error) {
-    show(byId("told"), complaint(error));
-    setTimeout(startModels, 3000);
+    show(byId("told"), complaint(error, t("trying again", { seconds: RETRY })));
+    setTimeout(startModels, 1000 * RETRY);
     return;
   }
   const known = recall("model", null);

@@ -19,7 +19,7 @@ async function load() {
     seen = found;
     draw();
   } catch (error) {
-    show(byId("run-told"), complaint(error));
+    if (model === state.model) show(byId("run-told"), complaint(error));
   }
 }
 
@@ -76,9 +76,9 @@ function facts() {
   const size = [...new Set([model.source_vocab_size, model.target_vocab_size])].map((one) => number(one)).join(" + ");
   const known = {
     parameters: parameters && number(parameters.total),
-    layers: t("layers are", { encoder: model.n_encoder_layers, decoder: model.n_decoder_layers, heads: model.n_heads }),
-    width: t("width is", model),
-    parts: [model.positions, `${model.norm_place} ${model.norm}`, model.activation].join(", "),
+    layers: t(model.n_heads ? "layers with heads" : "layers are", model),
+    width: model.d_ff ? t("width is", model) : number(model.d_model),
+    parts: parts(model).join(", "),
     vocabulary: t("vocabulary is", { size, kind: tokenizer.kind }),
     "training pairs": pairs && number(pairs.kept),
     "validation pairs": pairs && number(pairs.held_out),
@@ -95,6 +95,13 @@ function facts() {
     .filter(([, value]) => value)
     .map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, t(name)), el("td", {}, value)));
   return card(t("facts"), null, el("table", { class: "facts" }, el("tbody", {}, rows)));
+}
+
+/** What the kinds of models are made of differs. */
+function parts({ kind, positions, norm_place, norm, activation, cell, scoring, width }) {
+  if (kind === "rnn") return [kind, cell, scoring];
+  if (kind === "conv") return [kind, t("convolution width", { width })];
+  return [positions, `${norm_place} ${norm}`, activation];
 }
 
 function samples() {

@@ -1,10 +1,11 @@
 // What the views share, what the browser remembers, and who is told when something changes.
 
-export const state = { models: [], limits: {}, model: null, source: "" };
+// translation: {of: {source, model}, sentences: [text]} as it is shown, or null
+export const state = { models: [], limits: {}, model: null, source: "", translation: null };
 
 const changes = new EventTarget();
 
-/** Calls `then` whenever one of these was announced: "words", "theme", "model", "glossary", "key", "refused". */
+/** Calls `then` whenever one of these was announced: words, theme, model, glossary, key, refused, translation. */
 export function when(names, then) {
   for (const name of names.split(" ")) changes.addEventListener(name, then);
 }

@@ -3,19 +3,22 @@
 import { ask, complaint, Latest } from "./api.js";
 import { byId, el, roving, show } from "./dom.js";
 import { glossary } from "./glossary.js";
-import { state, when } from "./state.js";
+import { announce, state, when } from "./state.js";
 import { bySentence, placed } from "./target.js";
 import { languageName, number, percent, t } from "./words.js";
 
 const PAUSE = 250; // milliseconds without a key before the server is asked
-const RETRY = 3; // seconds until a server that is gone is asked again
+const RETRY = 3; // seconds until a server that is gone is asked again; twice as many after each time in vain
+const LONGEST_RETRY = 60;
 const SURE = 0.8;
 const UNSURE = 0.4;
 
 const translating = new Latest();
 const choosing = new Latest();
 let timer = null;
-let shown = null; // {text, pieces, warnings, terms} of the translation that is seen
+let vain = 0; // times that the same question was asked in vain
+let shown = null; // {of: {source, model}, text, pieces, warnings, terms} of the translation that is seen
+let chosen = null; // the word whose alternatives are seen
 
 function soon(milliseconds) {
   clearTimeout(timer);
@@ -28,25 +31,40 @@ function translate() {
   const text = byId("source").value;
   if (!text.trim() || !state.model) {
     translating.stop();
-    shown = null;
-    draw();
+    nothing();
     return;
   }
   byId("busy").textContent = t("translating");
   byId("target").setAttribute("aria-busy", "true");
   const question = { text, model: state.model.name, glossary: glossary() };
-  translating.run((signal) => ask("v1/translate", question, signal), answered, failed);
+  translating.run((signal) => ask("v1/translate", question, signal), (answer) => answered(question, answer), failed);
 }
 
-function answered({ translations: [one] }) {
-  shown = { text: one.text, pieces: one.candidates[0].pieces, warnings: one.warnings, terms: one.terms };
+function nothing() {
+  shown = null;
+  settle();
   draw();
 }
 
-function failed(error) {
+function answered({ text: source, model }, { translations: [{ text, candidates, warnings, terms }] }) {
+  vain = 0;
   settle();
-  show(byId("told"), complaint(error));
-  if ([0, 429, 503].includes(error.status)) soon(1000 * (Number(error.retryAfter) || RETRY));
+  shown = { of: { source, model }, text, pieces: candidates[0].pieces, warnings, terms };
+  draw();
+}
+
+/** What was translated before stays, marked as busy, only while the new text is asked for again. */
+function failed(error) {
+  if (error.passing) {
+    const seconds = Math.max(Number(error.retryAfter) || 0, Math.min(RETRY * 2 ** vain, LONGEST_RETRY));
+    vain += 1;
+    byId("busy").textContent = "";
+    show(byId("told"), complaint(error, t("trying again", { seconds })));
+    soon(1000 * seconds);
+  } else {
+    nothing();
+    show(byId("told"), complaint(error));
+  }
 }
 
 function settle() {
@@ -56,11 +74,11 @@ function settle() {
 
 /** The translation, word by word, and what is to be said about it. */
 function draw() {
-  settle();
   name();
   byId("copy").hidden = !shown;
   byId("legend").hidden = !shown;
   const target = byId("target");
+  state.translation = null;
   if (!shown) {
     show(target);
     show(byId("told"));
@@ -68,6 +86,8 @@ function draw() {
   }
   target.lang = state.model.target ?? "";
   const { sentences, words } = placed(shown.text, shown.pieces, state.model.target);
+  state.translation = { of: shown.of, sentences: sentences.map(({ start, end }) => shown.text.slice(start, end)) };
+  announce("translation");
   const children = [];
   let at = 0;
   for (const word of words) {
@@ -106,6 +126,8 @@ function openMenu(node, word, sentences) {
   const menu = byId("menu");
   const { start, end } = sentences[word.sentence];
   const prefix = shown.text.slice(start, word.start);
+  const before = prefix.trimEnd(); // a comma may follow where a space was
+  chosen = node;
   const under = (...children) => {
     const close = el("button", { class: "plain", onclick: () => closeMenu(node) }, t("close"));
     const title = el("span", { class: "quiet" }, t("alternatives", { word: word.text }));
@@ -117,7 +139,6 @@ function openMenu(node, word, sentences) {
     menu.style.left = `${Math.max(0, Math.min(node.offsetLeft, room))}px`;
   };
   under(el("p", { class: "quiet", role: "status" }, t("looking for alternatives")));
-  menu.onkeydown = (event) => event.key === "Escape" && closeMenu(node);
   const question = {
     text: byId("source").value,
     sentence: word.sentence,
@@ -130,7 +151,7 @@ function openMenu(node, word, sentences) {
     ({ alternatives }) => {
       if (alternatives.length === 0) return under(el("p", { class: "quiet" }, t("no alternatives")));
       const items = alternatives.map(({ probability, translation }) => {
-        const rest = translation.text.startsWith(prefix) ? translation.text.slice(prefix.length) : translation.text;
+        const rest = translation.text.startsWith(before) ? translation.text.slice(before.length) : translation.text;
         const [, first, more] = rest.match(/^(\s*\S+)([^]*)$/) ?? [null, rest, ""];
         const onclick = () => take(translation, word, start, end, first.trim());
         return el(
@@ -162,7 +183,9 @@ function take(translation, word, start, end, first) {
   pieces[word.sentence] = translation.pieces;
   const text = shown.text.slice(0, start) + translation.text + shown.text.slice(end);
   closeMenu();
-  shown = { ...shown, text, pieces: pieces.flat(), chosen: first };
+  // Warnings were about what stood there before.
+  const terms = shown.terms.map((term) => ({ ...term, used: text.includes(term.target) }));
+  shown = { ...shown, text, pieces: pieces.flat(), warnings: [], terms, chosen: first };
   draw();
   const nodes = [...byId("target").querySelectorAll(".word")];
   const place = placed(text, shown.pieces, state.model.target).words.findIndex((one) => one.start >= word.start);
@@ -182,7 +205,6 @@ function name() {
 }
 
 async function copy() {
-  if (!shown) return;
   try {
     await navigator.clipboard.writeText(shown.text);
   } catch {
@@ -200,6 +222,7 @@ export function startTranslate() {
     state.source = source.value;
     name();
     translating.stop(); // its answer would be to another question
+    vain = 0;
     byId("target").setAttribute("aria-busy", "true");
     soon(PAUSE);
   });
@@ -212,7 +235,12 @@ export function startTranslate() {
     source.focus();
   });
   byId("copy").addEventListener("click", copy);
-  addEventListener("keydown", (event) => event.altKey && event.code === "KeyC" && copy());
+  addEventListener("keydown", (event) => {
+    if (!event.altKey || event.ctrlKey || event.code !== "KeyC" || !shown) return; // with Ctrl: AltGr, which types
+    event.preventDefault();
+    copy();
+  });
+  byId("result").addEventListener("keydown", (event) => event.key === "Escape" && closeMenu(chosen));
   document.addEventListener("click", (event) => {
     if (!event.target.closest("#menu, .word")) closeMenu();
   });
