@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from attendo.bundle import Bundle, create_bundle, plain_json, weights_of
-from attendo.models.settings import TransformerConfig
+from attendo.models import recurrent
+from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.models.settings import RecurrentConfig, TransformerConfig
 from attendo.models.transformer import Transformer, build
 from attendo.recipe import DataConfig, RunConfig, TokenizerConfig
 from attendo.text.pair import TokenizerPair
@@ -40,7 +42,18 @@ def untrained_model(vocab_size: int, *, seed: int = 3, **parts: Any) -> Transfor
 
 def untrained_bundle(path: Path, *, seed: int = 3, max_length: int = 61, **parts: Any) -> Bundle:
     both = tokenizer()
-    model = untrained_model(both.vocab_size, seed=seed, **parts)
+    return _bundle(path, both, untrained_model(both.vocab_size, seed=seed, **parts), max_length=max_length)
+
+
+def recurrent_bundle(path: Path, *, seed: int = 3, max_length: int = 61) -> Bundle:
+    """Of a translator that is no Transformer."""
+    both = tokenizer()
+    torch.manual_seed(seed)
+    config = RecurrentConfig(source_vocab_size=both.vocab_size, target_vocab_size=both.vocab_size, d_model=14)
+    return _bundle(path, both, recurrent.build(config).eval(), max_length=max_length)
+
+
+def _bundle(path: Path, both: Tokenizer, model: EncoderDecoder, *, max_length: int) -> Bundle:
     facts = {
         "pairs": {"read": 7, "kept": 5, "dropped_empty": 1, "dropped_long": 1, "held_out": 2},
         "validation": "held out",

@@ -64,13 +64,21 @@ def command(
             raise ConfigError(f"--beam {beam}: without --bleu nothing is searched. Add that, or leave out --beam.")
         _rank(bundle, source, target_file, columns, reverse, bleu, beam or 1, pairs or PAIRS, device, quiet, as_json)
         return
-    for flag, used in (("--bleu", bleu), ("--pairs", pairs is not None), ("SOURCE", source is not None)):
+    for flag, used in (
+        ("--bleu", bleu),
+        ("--pairs", pairs is not None),
+        ("--columns", columns is not None),
+        ("--reverse", reverse),
+        ("SOURCE", source is not None),
+    ):
         if used:
             raise ConfigError(f"{flag} goes with --heads: add that, or give a sentence with --text.")
     if text is None:
         raise ConfigError('give a sentence: attendo inspect RUN --text "A man rides a bicycle."')
     if target is not None and sentence is not None:
         raise ConfigError("--target is for the whole --text as one sentence: leave out --sentence.")
+    if target is not None and beam is not None:
+        raise ConfigError(f"--beam {beam}: with --target nothing is searched. Leave out one of the two.")
     _look(bundle, text, target, sentence or 1, out, without_head, beam, device, quiet, as_json)
 
 

@@ -82,10 +82,10 @@ def command(
     if prefix is not None and prefixes is not None:
         raise ConfigError("--prefix is for all lines and --prefixes for each: give one of the two.")
     options = SearchOptions(**search, **given(seed=seed))
-    if text is not None and "\n" in text and (no_split or options.n_best > 1):
+    if text is not None and "\n" in text and (no_split or alignments is not None or options.n_best > 1):
         raise ConfigError(
-            "--text has line breaks, and with --no-split or --n-best it must be one line. Give several lines on "
-            "standard input."
+            "--text has line breaks, and with --no-split, --alignments or --n-best it must be one line. Give several "
+            "lines on standard input."
         )
     if alignments is not None and options.n_best > 1:
         raise ConfigError("--alignments and --n-best: only the best translation of a line is aligned. Leave out one.")
@@ -114,7 +114,7 @@ def command(
     }
     results_scroll_by = require_output().isatty()
     given_lines = standard_input() if text is None and document is None else None
-    with reporting(quiet) as reporter, _written(alignments) as write_alignment:
+    with reporting(quiet) as reporter, contextlib.ExitStack() as files:
         translator = load([bundle, *ensemble], engine=engine, precision=precision, device=device, reporter=reporter)
         if document is not None:
             translate_document(translator, document, out, how, reporter)
@@ -123,6 +123,7 @@ def command(
             from attendo.inspection.aligner import Aligner
 
             how["align"] = Aligner.from_bundle(open_bundle(bundle), device=device, reporter=reporter)
+        write_alignment = files.enter_context(_written(alignments))  # from here on the file that was there is gone
         if given_lines is not None and sys.stdin.isatty():
             reporter.say(
                 "Type or paste lines to translate, then Ctrl-D on a line of its own. (Or use --text, or < FILE.)"
@@ -170,7 +171,7 @@ def command(
 
 @contextlib.contextmanager
 def _written(path: str | None) -> "Iterator[Callable[[Translation], None]]":
-    """Writes the alignment of each translation to a file, in Pharaoh's format; or, without a file, nothing."""
+    """Writes the alignment of each translation to a file, in Pharaoh's format, at once; or, without a file, nothing."""
     if path is None:
         yield lambda _: None
         return
@@ -179,7 +180,7 @@ def _written(path: str | None) -> "Iterator[Callable[[Translation], None]]":
 
     with contextlib.ExitStack() as stack:
         with storage_errors(Path(path)):
-            file = stack.enter_context(Path(path).open("w", encoding="utf-8", newline="\n"))
+            file = stack.enter_context(Path(path).open("w", buffering=1, encoding="utf-8", newline="\n"))
 
         def write(translation: "Translation") -> None:
             with storage_errors(Path(path)):

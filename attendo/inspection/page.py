@@ -159,7 +159,8 @@ _KINDS: dict[Kind, str] = {
 def inspection_page(seen: Inspection, *, name: str) -> str:
     """The page. `name` is the bundle's."""
     without = f" Without {', '.join(map(str, seen.without))}." if seen.without else ""
-    data = json.dumps(seen.to_json(), ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    # A "<!--" or "<script" in a text would change where the element ends, so there is no "<" at all.
+    data = json.dumps(seen.to_json(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     body = [
         f"<h1>{escape(seen.target.text)}</h1>",
         f'<p class="lead">{escape(name)} on “{escape(seen.source.text)}”: score {seen.score:.3f}, '

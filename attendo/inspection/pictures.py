@@ -1,9 +1,11 @@
 """Attention as PNG: a labelled map of each head, and all heads of a kind side by side.
 
 A row is who looks, a column what is looked at, and the shade grows with the square root of the weight, so that small
-weights can be seen.
+weights can be seen. A weight has fewer pixels where there are many of them, so that a long sentence does not make
+pictures that nothing can show.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,7 @@ MUTED = (91, 100, 114)
 EDGE = (216, 220, 228)
 WHITE = (255, 255, 255)
 CELL, SMALL_CELL = 26, 7
+MOST = 4000  # pixels of the weights on a side, as long as each has one
 FONT_SIZE = 15
 GAP = 14
 
@@ -63,32 +66,41 @@ def heat(weights_TS: Tensor, cell: int) -> Image.Image:
     return picture.resize((columns * cell, rows * cell), Image.Resampling.NEAREST)
 
 
+def fitting(cell: int, n_weights: int) -> int:
+    """Pixels for each of so many weights in a row: those of a cell, or as many as there is room for."""
+    return max(1, min(cell, MOST // n_weights))
+
+
 def labelled(weights_TS: Tensor, rows: Sequence[str], columns: Sequence[str], *, title: str) -> Image.Image:
-    """A map with the pieces at its left and, turned, above it."""
+    """A map with the pieces at its left and, turned, above it; where they are too close, only with every so many."""
     rows, columns = ([label.replace("▁", "_") for label in labels] for labels in (rows, columns))
     use = font("".join((*rows, *columns, title)))
     left = GAP + max(_width(use, row) for row in rows) + 8
     top = GAP + 2 * FONT_SIZE + max(_width(use, column) for column in columns) + 8
-    map_ = heat(weights_TS, CELL)
+    cell = fitting(CELL, max(weights_TS.shape))
+    every = math.ceil((FONT_SIZE + 5) / cell)
+    map_ = heat(weights_TS, cell)
     size = max(left + map_.width, GAP + _width(use, title)) + GAP, top + map_.height + GAP
     picture = Image.new("RGB", size, WHITE)
     draw = ImageDraw.Draw(picture)
     draw.text((GAP, GAP), title, fill=MUTED, font=use)
     picture.paste(map_, (left, top))
     draw.rectangle((left - 1, top - 1, left + map_.width, top + map_.height), outline=EDGE)
-    for number, row in enumerate(rows):
-        middle = top + number * CELL + CELL // 2
+    for number, row in list(enumerate(rows))[::every]:
+        middle = top + number * cell + cell // 2
         draw.text((left - 8, middle), row, fill=TEXT, font=use, anchor="rm")
-    for number, column in enumerate(columns):
+    for number, column in list(enumerate(columns))[::every]:
         label = _turned(use, column)
-        picture.paste(label, (left + number * CELL + (CELL - label.width) // 2, top - 6 - label.height))
+        picture.paste(label, (left + number * cell + (cell - label.width) // 2, top - 6 - label.height))
     return picture
 
 
 def side_by_side(layers: Sequence[Tensor], kind: Kind) -> Image.Image:
     """All heads of a kind: a row for each layer, a column for each head."""
     use = font(kind)
-    maps = [[heat(weights_TS, SMALL_CELL) for weights_TS in weights_HTS] for weights_HTS in layers]
+    n_heads, rows, columns = layers[0].shape
+    cell = fitting(SMALL_CELL, max(len(layers) * rows, n_heads * columns))
+    maps = [[heat(weights_TS, cell) for weights_TS in weights_HTS] for weights_HTS in layers]
     width, height = maps[0][0].width, max(maps[0][0].height, FONT_SIZE)
     left, top = GAP + _width(use, "layer 10") + 8, GAP + FONT_SIZE + 8
     size = left + len(maps[0]) * (width + GAP), top + len(maps) * (height + GAP)

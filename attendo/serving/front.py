@@ -18,7 +18,7 @@ POLICY = "; ".join(
         "script-src 'self'",
         "style-src 'self'",
         "connect-src 'self'",
-        "img-src 'self' data:",
+        "img-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -63,11 +63,11 @@ def router() -> APIRouter:
             return Response(status_code=304, headers=headers)
         return Response(file.content, headers={**headers, "Content-Type": file.kind})
 
-    @router.get("/")
+    @router.api_route("/", methods=["GET", "HEAD"])
     async def index(request: Request) -> Response:
         return sent(request, files["index.html"])
 
-    @router.get("/page/{name}")
+    @router.api_route("/page/{name}", methods=["GET", "HEAD"])
     async def part(request: Request, name: str) -> Response:
         if name not in files:
             raise HTTPException(404)

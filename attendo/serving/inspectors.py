@@ -3,9 +3,11 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attendo.decoding.search import SearchOptions
+from attendo.errors import AttendoError
 from attendo.serving import log
 from attendo.serving.limits import Refusal
 from attendo.serving.service import Service
@@ -31,7 +33,8 @@ class Look:
 class Opened:
     """A translator's bundle, opened up once, by whichever thread comes first."""
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(self, name: str, translator: Translator) -> None:
+        self.name = name
         self.translator = translator
         self._inspector: Inspector | None = None
         self._opening = threading.Lock()
@@ -43,16 +46,22 @@ class Opened:
                 from attendo.inspection.inspector import Inspector
 
                 (path,) = self.translator.bundles
-                self._inspector = Inspector.from_bundle(open_bundle(path), device="cpu", reporter=log.Logged())
+                try:
+                    self._inspector = Inspector.from_bundle(open_bundle(path), device="cpu", reporter=log.Logged())
+                except AttendoError as error:
+                    log.failure("error", error, model=self.name)
+                    # Where the bundle lies is nobody's business but the log's.
+                    raise Refusal(422, str(error).replace(str(Path(path)), self.name)) from None
             return self._inspector
 
 
 @dataclass(frozen=True)
 class Looking:
-    """Sentences of one model that are looked into."""
+    """Sentences of one model that are looked into, one after the other: their speed says nothing about translating."""
 
     opened: Opened
     heavy = True
+    typical = False
 
     def cost(self, look: Look) -> int:
         return look.cost
@@ -72,7 +81,7 @@ class Inspectors:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._opened = {name: Opened(translator) for name, translator in service.models.translators.items()}
+        self._opened = {name: Opened(name, translator) for name, translator in service.models.translators.items()}
 
     async def look(
         self,
@@ -108,7 +117,7 @@ class Inspectors:
             pieces = translator.tokenizers.source.encode(sentences[number]), translator.tokenizers.target.encode(target)
             return sentences, max(map(len, pieces))
 
-        sentences, pieces = await service.aside(cut, characters=len(text))
+        sentences, pieces = await service.aside(cut, characters=len(text) + len(translation or ""))
         service.limits.require("inspected", pieces, "pieces of a sentence or its translation to look into")
         look = Look(
             sentence=sentences[number],
@@ -118,5 +127,6 @@ class Inspectors:
             maps=maps,
             cost=(pieces + 1) * beam,
         )
+        service.require_room(1, look.cost)
         done = await service.queue.submit(Looking(self._opened[model]), [look])
         return done.results[0], sentences, done.waited

@@ -30,11 +30,15 @@ _NEWEST = 0.2  # weight of the newest batch in the speed
 class Kind(Protocol[Item, Result]):
     """What items have in common that can be done together. It is hashable.
 
-    heavy: its batches may take long, so one thread is kept free from them.
+    heavy: its batches may take long, so one thread is kept free from them. typical: the speed of its batches says what
+    others will take.
     """
 
     @property
     def heavy(self) -> bool: ...
+
+    @property
+    def typical(self) -> bool: ...
 
     def cost(self, item: Item) -> int:
         """How much of a batch an item takes; at least 1."""
@@ -230,8 +234,8 @@ class Queue:
         return taken, cost
 
     def _learn(self, batch: Batch) -> None:
-        """From batches that are full, or nearly so: small ones take longer than their cost."""
-        if 2 * batch.cost < self.batch_cost:
+        """From typical batches that are full, or nearly so: small ones take longer than their cost."""
+        if not batch.kind.typical or 2 * batch.cost < self.batch_cost:
             return
         speed = self.threads * batch.cost / max(batch.seconds, 1e-6)
         self._speed = speed if self._speed is None else (1 - _NEWEST) * self._speed + _NEWEST * speed

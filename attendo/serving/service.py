@@ -40,6 +40,7 @@ class Search:
     options: SearchOptions
     scores: bool
     heavy: bool
+    typical = True
 
     def cost(self, sentence: Sentence) -> int:
         """About positions times prefixes that are kept, of which phrases need more."""
@@ -59,6 +60,7 @@ class Scoring:
 
     translator: Translator
     heavy = False
+    typical = True
 
     def cost(self, pair: tuple[str, str]) -> int:
         return 1 + max(map(len, pair)) // 4  # about as many pieces
@@ -154,18 +156,7 @@ class Service:
     async def translate(self, model: str, texts: Sequence[str], wanted: Wanted) -> tuple[list[Translation], float]:
         """The translations, in the order of the texts, and how many seconds they waited for their turn."""
         translator = self.models.translators[model]
-        drafts = await self._drafts(translator, texts, wanted)
-        found, waited = await self._found(translator, drafts, wanted.options, wanted.scores)
-        scored_by = wanted.options if wanted.scores else None
-        finished = await self.aside(
-            lambda: [translator.drafter.finish(*one, scored_by) for one in zip(drafts, found, strict=True)],
-            characters=sum(map(len, texts)),
-        )
-        self.metrics.pieces(
-            source=sum(len(sentence.ids) for draft in drafts for sentence in draft.sentences),
-            target=sum(len(hypotheses[0].ids) for each in found for hypotheses in each),
-        )
-        return finished, waited
+        return await self._finished(translator, await self._drafts(translator, texts, wanted), wanted)
 
     async def stream(self, model: str, text: str, wanted: Wanted) -> AsyncGenerator[str | Translation]:
         """The greedy translation as it comes, in strings that together are its text; then the whole of it.
@@ -208,15 +199,11 @@ class Service:
     async def translate_in_groups(
         self, model: str, texts: Sequence[str], wanted: Wanted, *, at_once: int
     ) -> AsyncGenerator[list[Translation]]:
-        """The translations of many texts, so many at once, in their order; together they keep within the limits."""
-        self._require_size(texts, len(texts))
-        sentences = 0
-        for start in range(0, len(texts), at_once):
-            group = slice(start, start + at_once)
-            keep = None if wanted.keep is None else wanted.keep[group]
-            done, _ = await self.translate(model, texts[group], replace(wanted, keep=keep))
-            sentences += sum(one.parts for one in done)
-            self.limits.require("sentences", sentences, "sentences")
+        """The translations of texts, so many at once, in order. They are refused before the first, or not at all."""
+        translator = self.models.translators[model]
+        drafts = await self._drafts(translator, texts, wanted)
+        for start in range(0, len(drafts), at_once):
+            done, _ = await self._finished(translator, drafts[start : start + at_once], wanted)
             yield done
 
     async def alternatives(self, model: str, text: str, number: int, wanted: Wanted) -> list[Alternative]:
@@ -262,7 +249,7 @@ class Service:
             lambda: kind.longest(pairs), characters=sum(len(text) for pair in pairs for text in pair)
         )
         self.limits.require("max_length", longest, "pieces of a text or its translation, which are scored in one")
-        self._require_room(len(pairs), sum(map(kind.cost, pairs)))
+        self.require_room(len(pairs), sum(map(kind.cost, pairs)))
         done = await self.queue.submit(kind, pairs)
         return done.results, done.waited
 
@@ -290,8 +277,24 @@ class Service:
         self.limits.require("sentences", len(sentences), "sentences")
         self.limits.require("max_length", max((len(one.prefix) for one in sentences), default=0), "prefix, in pieces")
         cost = wanted.options.beam * sum(len(sentence.ids) + 1 for sentence in sentences)
-        self._require_room(len(sentences), cost)
+        self.require_room(len(sentences), cost)
         return drafts
+
+    async def _finished(
+        self, translator: Translator, drafts: Sequence[Draft], wanted: Wanted
+    ) -> tuple[list[Translation], float]:
+        """The translation of each draft, and how many seconds they waited for their turn."""
+        found, waited = await self._found(translator, drafts, wanted.options, wanted.scores)
+        scored_by = wanted.options if wanted.scores else None
+        finished = await self.aside(
+            lambda: [translator.drafter.finish(*one, scored_by) for one in zip(drafts, found, strict=True)],
+            characters=sum(len(draft.source) for draft in drafts),
+        )
+        self.metrics.pieces(
+            source=sum(len(sentence.ids) for draft in drafts for sentence in draft.sentences),
+            target=sum(len(hypotheses[0].ids) for each in found for hypotheses in each),
+        )
+        return finished, waited
 
     async def _found(
         self, translator: Translator, drafts: Sequence[Draft], options: SearchOptions, scores: bool
@@ -344,7 +347,7 @@ class Service:
         self.limits.require("characters", sum(map(len, texts)), "text, in characters")
         self.limits.require("sentences", n_texts, "texts")
 
-    def _require_room(self, n_items: int, cost: int) -> None:
+    def require_room(self, n_items: int, cost: int) -> None:
         """That so many more items can wait, and would be done in time."""
         if self.queue.waiting + n_items > self.limits.queue:
             raise Refusal(

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from attendo.errors import BundleError
 from tests.cli.command import attendo, unchanged
 from tests.numerals import sentence_pairs
+from tests.untrained import recurrent_bundle
 
 TEXT = "two red seven four."
 PAIRS = sentence_pairs(7, seed=77)
@@ -72,6 +74,9 @@ def test_heads_by_what_they_are_worth(trained, files):  # noqa: ARG001
         (["--text", TEXT, "--without-head", "cross.2.1"], 2, "head 'cross.2.1': there is none"),
         (["--text", TEXT, "--bleu"], 2, "--bleu goes with --heads"),
         (["--text", TEXT, "--pairs", "3"], 2, "--pairs goes with --heads"),
+        (["--text", TEXT, "--columns", "1,2"], 2, "--columns goes with --heads"),
+        (["--text", TEXT, "--reverse"], 2, "--reverse goes with --heads"),
+        (["--text", TEXT, "--target", "x", "--beam", "3"], 2, "--beam 3: with --target nothing is searched"),
         (["test.en", "test.de"], 2, "SOURCE goes with --heads"),
         (["--heads"], 2, "needs a test set"),
         (["test.en", "test.de", "--heads", "--text", TEXT], 2, "--heads and --text"),
@@ -85,6 +90,19 @@ def test_what_does_not_go_together_is_refused(trained, files, arguments, code, w
         result = attendo("inspect", trained.path, *arguments)
     assert (result.code, result.out) == (code, "")
     assert words in result.err
+
+
+def test_a_model_without_heads_is_refused(files):
+    bundle = recurrent_bundle(files / "older")
+    for arguments in (
+        ["inspect", "older", "--text", TEXT],
+        ["inspect", "older", "test.en", "test.de", "--heads"],
+        ["translate", "older", "--alignments", "test.de", "--text", TEXT],
+    ):
+        with unchanged(files):
+            result = attendo(*arguments)
+        assert (result.code, result.out) == (BundleError.exit_code, "")
+        assert f"older has a model of kind {bundle.config.model.kind}: only Transformers have heads" in result.err
 
 
 # --- translate --alignments -----------------------------------------------------------------------------------------
@@ -113,7 +131,9 @@ def test_alignments_of_lines(trained, files):
     [
         (["--alignments", "x", "--n-best", "2"], "--alignments and --n-best"),
         (["--alignments", "x", "--document", "test.en"], "--document and --alignments"),
+        (["--alignments", "x", "--text", "two.\nred."], "--text has line breaks"),
         (["--alignments", "nowhere/x"], "nowhere/x could not be written"),
+        (["--alignments", "test.de", "--ensemble", "nowhere"], "nowhere"),
     ],
 )
 def test_alignments_that_cannot_be(trained, files, arguments, words):

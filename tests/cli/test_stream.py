@@ -123,8 +123,10 @@ def started(*arguments: object) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_line_is_answered_before_the_next_one_comes(path):
-    with started("translate", path) as process:
+@pytest.mark.parametrize("aligned", [False, True])
+def test_a_line_is_answered_before_the_next_one_comes(path, tmp_path, aligned):
+    more = ["--alignments", tmp_path / "align"] if aligned else []
+    with started("translate", path, *more) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         answers: queue.Queue[bytes] = queue.Queue()
@@ -134,10 +136,11 @@ def test_a_line_is_answered_before_the_next_one_comes(path):
                 answers.put(line)
 
         threading.Thread(target=read, args=[process.stdout], daemon=True).start()
-        for line in sentences(3):
+        for number, line in enumerate(sentences(3), start=1):
             process.stdin.write(line.encode() + b"\n")
             process.stdin.flush()
             assert answers.get(timeout=SECONDS).endswith(b"\n")
+            assert not aligned or (tmp_path / "align").read_bytes().count(b"\n") == number
         process.stdin.close()
         assert process.wait(SECONDS) == 0
         assert answers.empty()

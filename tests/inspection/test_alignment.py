@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from attendo.bundle import open_bundle
+from attendo.data.batch import make_batch
 from attendo.errors import BundleError
 from attendo.inspection.aligner import Aligner
 from attendo.inspection.alignment import Line, View, pharaoh, piece_links, source_places, target_places
 from attendo.inspection.fitting import fit, fit_view, view_of, views
-from attendo.inspection.maps import AttentionMaps, transformer_of
+from attendo.inspection.maps import AttentionMaps, attention_maps, transformer_of
 from attendo.reporting import Silent
 from attendo.text.words import word_spans
 from attendo.translator import load
@@ -156,8 +157,26 @@ def test_the_choice_is_the_best_of_all_and_kept_in_the_bundle(trained, aligner):
     assert facts.keys() == found.keys() == {"from", "read", "fit", "pairs"}
     assert found["pairs"] == 83
     assert aligner.view.name == facts["from"]
-    assert view in views(trained.bundle.config.model)
-    assert len(views(trained.bundle.config.model)) == 2 * (1 + 1 + 2)
+    fits = _fits(trained.bundle, sentence_pairs(83, seed=3))
+    assert len(fits) == 2 * (1 + 1 + 2)
+    assert found["fit"] == pytest.approx(fits[view], abs=1e-3)
+    assert fits[view] == pytest.approx(max(fits.values()), abs=1e-3)
+    assert min(fits.values()) < fits[view] - 0.5
+
+
+def _fits(bundle, pairs):
+    """How well every view's links fit: pair by pair, each target piece with the source piece it looks at most."""
+    model, both = bundle.model(), bundle.tokenizers
+    linked: dict[View, list[int]] = {view: [] for view in views(model.config)}
+    written: list[int] = []
+    for pair in pairs:
+        source, target = both.source.encode(pair[0]), both.target.encode(pair[1])
+        maps = attention_maps(model, make_batch([source], [target]))
+        written += target
+        for view, found in linked.items():
+            places = view.weights(maps)[0, : len(target), : len(source)].argmax(-1)
+            found += [source[place] for place in places.tolist()]
+    return {view: fit(np.array(found), np.array(written)) for view, found in linked.items()}
 
 
 def test_a_bundle_that_knows_no_head_finds_one_and_keeps_it(trained, tmp_path):

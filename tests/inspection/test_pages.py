@@ -14,7 +14,9 @@ from attendo.inspection.pictures import INK, WHITE, heat, labelled, side_by_side
 
 @pytest.fixture(scope="module")
 def seen(trained) -> Inspection:
-    return Inspector.from_bundle(trained.bundle, device="cpu").inspect("two red seven </script> &amp; four.")
+    return Inspector.from_bundle(trained.bundle, device="cpu").inspect(
+        "two red seven </script> &amp; <!-- <script four."
+    )
 
 
 def test_a_square_for_each_weight():
@@ -33,6 +35,17 @@ def test_labels_are_outside_of_the_map():
     colours = short.getcolors(100_000)
     assert colours is not None
     assert {colour: count for count, colour in colours}[INK] == 3 * 2 * 26**2
+
+
+def test_many_weights_have_fewer_pixels_each():
+    pieces = ["a"] * 607
+    picture = labelled(torch.ones(3, 607), pieces[:3], pieces, title="t")
+    colours = picture.getcolors(100_000)
+    assert colours is not None
+    assert {colour: count for count, colour in colours}[INK] == 3 * 607 * 6**2  # 4000 / 607 = 6.6
+    assert 607 * 6 < picture.width < 607 * 6 + 100
+    together = side_by_side([torch.rand(5, 3, 307)] * 2, "cross")
+    assert 5 * 307 * 2 < together.width < 5 * 307 * 2 + 200
 
 
 def test_all_heads_side_by_side():
@@ -60,6 +73,7 @@ def test_the_page_has_all_numbers_and_nothing_from_elsewhere(seen):
     data = re.search(r'<script type="application/json" id="seen">(.*?)</script>', page, re.DOTALL)
     assert data is not None
     assert json.loads(data[1]) == seen.to_json()
+    assert "<" not in data[1]
     without = page.replace(data[1], "")
     assert "run &amp; co" in without
     assert not re.search(r"""\b(?:src|href)=|url\(|@import|fetch\(|import\(""", without)

@@ -1,11 +1,14 @@
 """POST /v1/attention."""
 
+from pathlib import Path
+
 import pytest
 
 import attendo
 from attendo.serving.limits import Limits
-from attendo.translator import Translator
+from attendo.translator import Translator, load
 from tests.serving.running import Running, running
+from tests.untrained import recurrent_bundle, untrained_bundle
 
 TEXT = "two red seven."
 
@@ -65,6 +68,45 @@ def test_its_limits(tiny: Translator):
             reply = strict.post("/v1/attention", question)
             assert (reply.status, reply.json()["limit"], reply.json()["value"]) == (422, limit, value)
         assert strict.post("/v1/attention", {"text": "two. " * 11, "sentence": 3}).status == 200
+
+
+def test_it_waits_in_the_queue_like_all_others(tiny: Translator, monkeypatch):
+    with running({"numerals": tiny}, limits=Limits(queue=7, seconds=20)) as server:
+        assert server.post("/v1/attention", {"text": TEXT, "maps": False}).status == 200
+        server.service.queue._speed = 1.0
+        reply = server.post("/v1/attention", {"text": TEXT})
+        assert (reply.status, reply.json()["limit"]) == (503, "seconds")
+        monkeypatch.setattr(type(server.service.queue), "waiting", property(lambda _: 7))
+        reply = server.post("/v1/attention", {"text": TEXT})
+        assert (reply.status, reply.json()["limit"]) == (503, "queue")
+        assert int(reply.headers["retry-after"]) >= 1
+
+
+def test_looks_do_not_say_how_long_translations_take(tiny: Translator):
+    with running({"numerals": tiny}) as server:
+        server.service.queue.batch_cost = 5
+        assert server.post("/v1/attention", {"text": TEXT, "maps": False}).status == 200
+        assert server.service.queue.estimate(1000) == 0
+        assert server.post("/v1/translate", {"text": TEXT}).status == 200
+        assert server.service.queue.estimate(1000) > 0
+
+
+def test_a_model_without_heads_is_refused_without_its_path(tmp_path: Path):
+    bundle = recurrent_bundle(tmp_path / "run")
+    with running({"older": load(bundle.path, device="cpu")}) as server:
+        assert server.post("/v1/translate", {"text": TEXT}).status == 200
+        reply = server.post("/v1/attention", {"text": TEXT})
+        assert reply.status == 422
+        assert reply.json()["error"] == "older has a model of kind rnn: only Transformers have heads to look at."
+
+
+def test_a_damaged_choice_of_heads_is_told_without_its_path(tmp_path: Path):
+    bundle = untrained_bundle(tmp_path / "run")
+    bundle.write("alignment.json", "{}x")
+    with running({"numerals": load(bundle.path, device="cpu")}) as server:
+        error = server.post("/v1/attention", {"text": TEXT}).json()["error"]
+        assert "numerals/alignment.json" in error
+        assert str(tmp_path) not in error
 
 
 def test_an_ensemble_cannot_be_looked_into(tiny: Translator, trained):

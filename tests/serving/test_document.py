@@ -75,5 +75,17 @@ def test_limits(tiny):
         assert (reply.status, reply.json()["limit"]) == (422, "characters")
         reply = server.post("/v1/document", {"name": "a.txt", "content": "one\n" * 32})
         assert (reply.status, reply.json()["limit"]) == (422, "sentences")
-        events = server.events("/v1/document", {"name": "a.txt", "content": "one.\n" * 20 + "one. two.\n" * 6})
-        assert (events[-1][0], events[-1][1]["limit"]) == ("error", "sentences")
+        reply = server.post("/v1/document", {"name": "a.txt", "content": "one.\n" * 20 + "one. two.\n" * 6})
+        assert (reply.status, reply.json()["limit"]) == (422, "sentences")
+
+
+def test_what_would_take_too_long_as_a_whole_is_refused_before_anything_is_done(tiny):
+    question = {"name": "a.txt", "content": "one.\n" * 61}
+    with running({"numerals": tiny}, limits=Limits(seconds=20)) as server:
+        pieces = len(tiny.tokenizers.source.encode("one.")) + 1
+        server.service.queue._speed = 20 * 5 * pieces / 10  # 20 passages, searched with a beam of 5, take 10 seconds
+        reply = server.post("/v1/document", question)
+        assert (reply.status, reply.json()["limit"]) == (503, "seconds")
+        assert "attendo_batch_sentences_count 0.0" in server.get("/metrics").body.decode()
+        server.service.queue._speed *= 2
+        assert server.events("/v1/document", question)[-1][0] == "done"

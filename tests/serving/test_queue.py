@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -17,6 +17,7 @@ class Doubling:
 
     name: str = ""
     heavy: bool = False
+    typical: bool = True
     batches: list[list[int]] = field(default_factory=list, compare=False)
     gate: threading.Event = field(default_factory=threading.Event, compare=False)
 
@@ -185,6 +186,8 @@ def test_the_estimate_grows_with_what_is_ahead():
         asyncio.get_running_loop().call_later(0.1, kind.gate.set)
         await queue.submit(kind, [30, 30])
         speed = 60 / queue.estimate(60)
+        await queue.submit(replace(kind, typical=False), [50, 50])
+        assert queue.estimate(60) == 60 / speed
         assert 60 / 0.5 < speed < 60 / 0.05
         kind.gate.clear()
         asked = [asyncio.create_task(queue.submit(kind, [100] * n)) for n in (1, 5)]

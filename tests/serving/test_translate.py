@@ -209,6 +209,8 @@ def test_the_operators_paths(server):
     assert (lost.status, lost.json()) == (404, {"error": "Not Found"})
     wrong = server.get("/v1/translate")
     assert (wrong.status, wrong.json()) == (405, {"error": "Method Not Allowed"})
+    head = server.ask("HEAD", "/")
+    assert (head.status, head.body, head.headers["etag"]) == (200, b"", server.get("/").headers["etag"])
     page = server.get("/metrics").body.decode()
     assert 'attendo_requests_total{endpoint="other",method="GET",status="404"}' in page
     assert "nowhere" not in page
