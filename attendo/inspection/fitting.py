@@ -34,7 +34,7 @@ from attendo.reporting import Reporter
 from attendo.text.corpus import Pair, read_pairs
 from attendo.text.pair import TokenizerPair
 
-MOST_PAIRS = 1000
+MOST_PAIRS = 500
 MOST_PIECES = 200  # of a side; a longer pair is left out
 
 Ids = NDArray[np.int64]

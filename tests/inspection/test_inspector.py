@@ -66,6 +66,14 @@ def test_a_translation_can_be_given(inspector, tiny):
     assert seen.to_json()["beam"] is None
 
 
+def test_a_translation_may_be_empty(inspector):
+    seen = inspector.inspect(TEXT, target="")
+    assert (seen.target.text, seen.target.words, seen.links()) == ("", (), ())
+    assert [token.chosen.piece for token in seen.tokens] == ["</s>"]
+    assert in_words(seen, 80)
+    assert seen.to_json()["alignment"]["word_weights"] == []
+
+
 def test_without_a_head_it_translates_otherwise_than_with_it(inspector, seen):
     every = ["cross.1.1", "cross.1.2"]
     blind = inspector.inspect(TEXT, target=seen.target.text, without=every)
