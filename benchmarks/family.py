@@ -109,7 +109,9 @@ def main() -> None:
 
 
 def shakespeare(data: Path, out: Path, seed: int) -> None:
-    out.mkdir(parents=True, exist_ok=True)
+    if out.exists():
+        raise SystemExit(f"{out} exists already: what takes turns cannot be resumed. Choose another folder with --out.")
+    out.mkdir(parents=True)
     text = "".join(f"{line}\n" for line in read_lines(str(data / "tinyshakespeare/input.txt.gz")))
     cut = int(0.9 * len(text))
     (out / "train.txt").write_text(text[:cut], encoding="utf-8")

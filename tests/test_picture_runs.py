@@ -162,6 +162,9 @@ def test_from_the_command_line(trained_run: Bundle, tmp_path: Path) -> None:
     assert [line.split("\t")[0] for line in told_plainly.stdout.splitlines()] == labels.tolist()
     as_json = CliRunner().invoke(main, ["classify", str(trained_run.path), *files, "--json"])
     assert [json.loads(line)["label"] for line in as_json.stdout.splitlines()] == labels.tolist()
+    np.savez(tmp_path / "test.npz", images=some_pictures(41)[0], labels=some_pictures(41)[1])
+    evaluated = CliRunner().invoke(main, ["evaluate", str(trained_run.path), str(tmp_path / "test.npz"), "--quiet"])
+    assert evaluated.stdout.splitlines()[0].startswith("accuracy = 9") or "100.00%" in evaluated.stdout
     translated = CliRunner().invoke(main, ["translate", str(trained_run.path), "--text", "x"])
     assert isinstance(translated.exception, SystemExit | BundleError)
 

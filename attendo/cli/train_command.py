@@ -145,8 +145,10 @@ def command(
     output(json.dumps(scores, ensure_ascii=False) if as_json else str(bundle.path))
     if not quiet:
         verb = USED_BY[bundle.config.task][1]
-        option = "--prompt" if verb == "generate" else "--text"
-        click.echo(f'The bundle is {bundle.path}. Try it: attendo {verb} {bundle.path} {option} "…"', err=True)
+        example = '--prompt "…"' if verb == "generate" else '--text "…"'
+        if bundle.config.task == "classify-images":
+            example = "PICTURE…"
+        click.echo(f"The bundle is {bundle.path}. Try it: attendo {verb} {bundle.path} {example}", err=True)
 
 
 def _files(files: tuple[str, ...], task: str) -> dict[str, Any]:

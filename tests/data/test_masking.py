@@ -76,10 +76,15 @@ def test_what_is_not_chosen_is_the_text_itself(side: Side, tokenizer: Tokenizer)
 
 def test_each_epoch_hides_something_else_and_the_same_again(side: Side, tokenizer: Tokenizer) -> None:
     one, other = rows(side, tokenizer), rows(side, tokenizer)
-    some = np.array([5, 2, 311])
+    some = np.arange(300)
     first, again = one.batch(some, 4), other.batch(some, 4)
     assert torch.equal(first.ids_BT, again.ids_BT)
-    assert not torch.equal(first.ids_BT, one.batch(some, 5).ids_BT)
+    later = one.batch(some, 5)
+    assert first.targets_BT is not None and later.targets_BT is not None
+    assert not torch.equal(first.targets_BT == NOTHING, later.targets_BT == NOTHING)  # other places
+    mask = tokenizer.vocab_size
+    both = (first.targets_BT != NOTHING) & (later.targets_BT != NOTHING)
+    assert not torch.equal(first.ids_BT[both] == mask, later.ids_BT[both] == mask)  # and another fate
     assert not torch.equal(first.ids_BT, rows(side, tokenizer, seed=4).batch(some, 4).ids_BT)
     alone = one.batch(some[:1], 4)
     assert torch.equal(alone.ids_BT[0], first.ids_BT[0, : alone.ids_BT.shape[1]])
