@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendo.alignment.heads import parse_head
+from attendo.alignment.links import BATCH_TOKENS, View, piece_links
+from attendo.alignment.maps import attention_maps
 from attendo.bundle import Bundle, plain_json
 from attendo.data.batch import make_batch
 from attendo.data.prepare import open_prepared
 from attendo.engines.batches import sorted_batches
 from attendo.errors import AttendoError, BundleError, StorageError
-from attendo.inspection.alignment import BATCH_TOKENS, View, piece_links
-from attendo.inspection.heads import parse_head
-from attendo.inspection.maps import attention_maps
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter

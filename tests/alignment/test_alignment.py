@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from attendo.alignment.aligner import Aligner
+from attendo.alignment.fitting import fit, fit_view, view_of, views
+from attendo.alignment.links import Line, View, pharaoh, piece_links, source_places, target_places
+from attendo.alignment.maps import AttentionMaps, transformer_of
 from attendo.bundle import open_bundle
 from attendo.errors import BundleError
-from attendo.inspection.aligner import Aligner
-from attendo.inspection.alignment import Line, View, pharaoh, piece_links, source_places, target_places
-from attendo.inspection.fitting import fit, fit_view, view_of, views
-from attendo.inspection.maps import AttentionMaps, transformer_of
 from attendo.reporting import Silent
 from attendo.text.words import word_spans
 from attendo.translator import load

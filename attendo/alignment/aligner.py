@@ -4,12 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from attendo.bundle import Bundle
-from attendo.data.batch import make_batch
-from attendo.decoding.search import Hypothesis, Ids
-from attendo.drafting import Draft, Links
-from attendo.engines.batches import sorted_batches
-from attendo.inspection.alignment import (
+from attendo.alignment.fitting import view_of
+from attendo.alignment.links import (
     BATCH_TOKENS,
     Line,
     View,
@@ -20,8 +16,12 @@ from attendo.inspection.alignment import (
     source_places,
     target_places,
 )
-from attendo.inspection.fitting import view_of
-from attendo.inspection.maps import attention_maps, transformer_of
+from attendo.alignment.maps import attention_maps, transformer_of
+from attendo.bundle import Bundle
+from attendo.data.batch import make_batch
+from attendo.decoding.search import Hypothesis, Ids
+from attendo.drafting import Draft, Links
+from attendo.engines.batches import sorted_batches
 from attendo.machine import DeviceName, ready
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter, Silent

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attendo.alignment.maps import AttentionMaps
 from attendo.decoding.search import Ids
 from attendo.drafting import Links
-from attendo.inspection.maps import AttentionMaps
 from attendo.text.tokenizer import Tokenizer
 from attendo.text.words import word_spans
 
