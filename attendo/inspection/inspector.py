@@ -261,7 +261,7 @@ class Inspector:
     def sentences(self, text: str) -> list[str]:
         """The text as the model reads it: a sentence at a time, without markup."""
         (draft,) = self.drafter.drafts([text])
-        return [sentence.text for sentence in draft.sentences]
+        return [sentence.core.read for sentence in draft.sentences]
 
     def sizes(self, source: str, target: str = "") -> tuple[int, int]:
         """How many pieces the two sides have."""
