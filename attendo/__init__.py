@@ -18,6 +18,7 @@ from typing import Any as _Any
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
+    from attendo.alignment.aligner import Aligner
     from attendo.bundle import Bundle, open_bundle
     from attendo.classifier import TextClassifier
     from attendo.decoding.search import SearchOptions
@@ -25,13 +26,12 @@ if _TYPE_CHECKING:
     from attendo.errors import AttendoError
     from attendo.filler import Embedder, Filler
     from attendo.generator import Generator
-    from attendo.inspection.aligner import Aligner
     from attendo.inspection.inspector import Inspection, inspect
     from attendo.run import resume, train
     from attendo.translator import PairScore, Translator, load
 
 _HOMES = {
-    "Aligner": "attendo.inspection.aligner",
+    "Aligner": "attendo.alignment.aligner",
     "AttendoError": "attendo.errors",
     "Bundle": "attendo.bundle",
     "Candidate": "attendo.drafting",

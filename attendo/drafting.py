@@ -2,24 +2,30 @@
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.errors import ConfigError, DataError
 from attendo.text.cautions import Caution, copied, odd_length, repetition
 from attendo.text.corpus import trim
-from attendo.text.cutting import Core, Cut, Markup, Wish, cut_text
+from attendo.text.cutting import Core, Cut, Wish, cut_text
 from attendo.text.glossary import Glossary
 from attendo.text.pair import TokenizerPair
+from attendo.text.placing import placed
 from attendo.text.segments import split_long
-from attendo.text.survivors import has_border
+from attendo.text.survivors import has_border, missing
 from attendo.text.tokenizer import UNK
 
 EXTRA_LENGTH = 50  # a translation may be so many pieces longer than its source, as in the paper
+LONG = 6  # pieces; what is longer, and was lost, is placed, not searched for: no model has learned to copy it
 
 Links = tuple[tuple[int, int], ...]  # (source word, target word), by their numbers in the texts, from 0
+IdPair = tuple[tuple[int, ...], tuple[int, ...]]  # the ids of a sentence and its translation
+PieceLinks = Mapping[IdPair, list[int]]  # for each target piece the source piece that belongs to it
+NO_LINKS: PieceLinks = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +97,7 @@ class Sentence:
     prefix: tuple[int, ...] = ()  # what the translation begins with
     part: int = 0  # its number in the text
     phrases: tuple[Phrase, ...] = ()  # what the translation must hold
-    text: str = ""  # what the ids spell
-    markup: tuple[Markup, ...] = ()  # what was taken out of it
+    core: Core  # what the ids spell, and what was taken out of it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,15 +114,12 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A sentence that lost something, the one with this number of its draft: what to ask for instead.
+    """A sentence that lost something, by the numbers of its draft and its own: what to ask for instead."""
 
-    found: what was found for the draft's sentences, in which `Drafter.mend` replaces what a second search did better.
-    """
-
-    draft: Draft
-    found: list[list[Hypothesis]]
+    draft: int
     number: int
     sentence: Sentence
+    wish: Wish
 
 
 class Drafter:
@@ -163,6 +165,9 @@ class Drafter:
             n_long = 0
             for core, gap in zip(cut.cores, cut.gaps, strict=True):
                 ids = next(encoded)
+                if check and len(ids) > self.max_length and (long := list(filter(self._is_long, core.kept()))):
+                    core = core.lifted(long)
+                    ids = self.tokenizers.source.encode(core.read)
                 parts = [(core, ids, "")]
                 if len(ids) > self.max_length:
                     parts = self._shorter(core)
@@ -186,52 +191,83 @@ class Drafter:
             )
         return drafts
 
-    def lost(self, draft: Draft, found: Sequence[list[Hypothesis]]) -> dict[int, Sentence]:
-        """The sentences, by their number, that lost what they must hold, to be searched again with all of it."""
-        again = {}
-        for number, (wish, sentence, hypotheses) in enumerate(
-            zip(draft.wishes or (), draft.sentences, found, strict=draft.wishes is not None)
-        ):
-            if not (wish.kept or wish.terms):
-                continue
-            if any(wish.lost(self._spelled(one, wish)) for one in hypotheses):
+    def again(
+        self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]], *, most: int | None = None
+    ) -> list[Again]:
+        """The sentences that lost what they must hold, to be searched again: with all of it as phrases, but for what is
+        long, which the model does not read this time and which is placed.
+
+        most: pieces that phrases may have; where they have more, they are left out.
+        """
+        again = []
+        for place, (draft, each) in enumerate(zip(drafts, found, strict=True)):
+            for number, (wish, hypotheses) in enumerate(zip(draft.wishes or (), each, strict=draft.wishes is not None)):
+                sentence = draft.sentences[number]
+                lost = {text for one in hypotheses for text in self._lost(wish, one, sentence)}
+                if not lost:
+                    continue
+                core = sentence.core
+                if long := {one for one in lost.intersection(wish.kept) if self._is_long(one)}:
+                    core = core.lifted(long)
+                    wish = replace(wish, kept=core.kept())
                 phrases = self._phrases(wish)
-                limit = sentence.limit + room(phrases) if self.longest_target is None else sentence.limit
-                again[number] = replace(sentence, phrases=phrases, limit=limit)
+                if most is not None and room(phrases) > most:
+                    phrases = ()
+                if long or phrases:
+                    limit = sentence.limit + room(phrases) if self.longest_target is None else sentence.limit
+                    ids = tuple(self.tokenizers.source.encode(core.read)) if long else sentence.ids
+                    changed = replace(sentence, core=core, ids=ids, phrases=phrases, limit=limit)
+                    again.append(Again(place, number, changed, wish))
         return again
 
-    def better(self, draft: Draft, number: int, new: Sequence[Hypothesis], old: Sequence[Hypothesis]) -> bool:
-        """Whether a second search of a sentence lost less than the first."""
-        assert draft.wishes is not None
-        wish = draft.wishes[number]
-        lost = [max((len(wish.lost(self._spelled(one, wish))) for one in group), default=0) for group in (new, old)]
-        return bool(new) and lost[0] < lost[1]
-
-    def again(self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]]) -> list[Again]:
-        """What of several drafts is to be searched again."""
-        return [
-            Again(draft, kept, number, sentence)
-            for draft, kept in zip(drafts, found, strict=True)
-            for number, sentence in self.lost(draft, kept).items()
-        ]
-
-    def mend(self, again: Sequence[Again], second: Sequence[list[Hypothesis]]) -> None:
+    def mend(
+        self,
+        drafts: list[Draft],
+        found: Sequence[list[list[Hypothesis]]],
+        again: Sequence[Again],
+        second: Sequence[list[Hypothesis]],
+    ) -> None:
         """Puts what a second search found in the place of what it lost less than."""
         for one, new in zip(again, second, strict=True):
-            if self.better(one.draft, one.number, new, one.found[one.number]):
-                one.found[one.number] = new
+            draft, old = drafts[one.draft], found[one.draft][one.number]
+            assert draft.wishes is not None
+            before = (draft.wishes[one.number], old, draft.sentences[one.number])
+            if new and self._most_lost(one.wish, new, one.sentence) < self._most_lost(*before):
+                found[one.draft][one.number] = new
+                sentences, wishes = list(draft.sentences), list(draft.wishes)
+                sentences[one.number], wishes[one.number] = one.sentence, one.wish
+                drafts[one.draft] = replace(draft, sentences=tuple(sentences), wishes=tuple(wishes))
 
-    def finish(self, draft: Draft, found: Sequence[list[Hypothesis]], options: SearchOptions | None) -> Translation:
-        """The i-th candidate of a text is made of the i-th hypothesis of each sentence, and scored by the options."""
+    def to_align(self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]]) -> list[IdPair]:
+        """The sentences whose alignment is to be known, because something is to be placed, and their translations."""
+        pairs = (
+            (sentence.ids, one.ids)
+            for draft, each in zip(drafts, found, strict=True)
+            for sentence, hypotheses in zip(draft.sentences, each, strict=True)
+            if sentence.core.things
+            for one in hypotheses
+        )
+        return [pair for pair in dict.fromkeys(pairs) if all(pair)]
+
+    def finish(
+        self,
+        draft: Draft,
+        found: Sequence[list[Hypothesis]],
+        options: SearchOptions | None,
+        links: PieceLinks = NO_LINKS,
+    ) -> Translation:
+        """The i-th candidate of a text is made of the i-th hypothesis of each sentence, and scored by the options.
+
+        links: of the pairs of `to_align`, as far as they are known.
+        """
         log_prob = score = None if options is None else 0.0
         if not draft.sentences:
             same = Candidate(text=draft.lead, log_prob=log_prob, score=score, finished=True)
             return Translation(source=draft.source, candidates=(same,))
-        wishes: Sequence[Wish | None] = draft.wishes or [None] * len(found)
         candidates = []
         spelled = []  # the texts of each candidate's sentences
         for chosen in zip(*found, strict=False):
-            texts = [self._spelled(one, wish) for one, wish in zip(chosen, wishes, strict=True)]
+            texts = [self._spelled(one, sentence, links) for one, sentence in zip(chosen, draft.sentences, strict=True)]
             spelled.append(texts)
             pieces: tuple[PieceScore, ...] = ()
             if options is not None:
@@ -313,38 +349,44 @@ class Drafter:
     def _sentence(
         self, core: Core, ids: list[int], number: int, prefix: tuple[int, ...], max_length: int | None
     ) -> Sentence:
-        phrases = self._phrases(Wish(core.read, core.markup)) if core.markup else ()
         return Sentence(
             ids=tuple(ids),
-            limit=max_length or max(len(ids), len(prefix)) + room(phrases) + EXTRA_LENGTH,
+            limit=max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH,
             prefix=prefix,
             part=number,
-            phrases=phrases,
-            text=core.read,
-            markup=core.markup,
+            core=core,
         )
 
     def _shorter(self, core: Core) -> list[tuple[Core, list[int], str]]:
         """A sentence that is too long, in parts, each with its ids and the white space that follows it."""
         encode = self.tokenizers.source.encode
-        parts = split_long(
-            core.marked, limit=self.max_length, count=lambda part: len(encode(Core.of(part, core.marks).read))
-        )
-        return [((one := Core.of(part, core.marks)), encode(one.read), space) for part, space in parts]
+
+        def of(part: str) -> Core:
+            return Core.of(part, core.marks, core.taken)
+
+        parts = split_long(core.marked, limit=self.max_length, count=lambda part: len(encode(of(part).read)))
+        return [((one := of(part)), encode(one.read), space) for part, space in parts]
+
+    def _is_long(self, text: str) -> bool:
+        return len(self.tokenizers.target.encode(text)) > LONG
+
+    def _lost(self, wish: Wish, hypothesis: Hypothesis, sentence: Sentence) -> list[str]:
+        """What of it is not in a hypothesis; where things are placed does not matter for that."""
+        return wish.lost(self._spelled(hypothesis, sentence)) if wish.kept or wish.terms else []
+
+    def _most_lost(self, wish: Wish, hypotheses: Sequence[Hypothesis], sentence: Sentence) -> int:
+        return max((len(self._lost(wish, one, sentence)) for one in hypotheses), default=0)
 
     def _phrases(self, wish: Wish) -> tuple[Phrase, ...]:
-        """What the translation must hold, in ids. Markup comes in its order; everything else where it likes."""
-        phrases = [
-            self._phrase((one.text,), left=one.left, after=number - 1 if number else None)
-            for number, one in enumerate(wish.markup)
-        ]
+        """What the translation must hold, in ids."""
+        phrases = []
         for text in wish.kept:
             place = wish.text.find(text)
             phrases.append(self._phrase((text,), left=wish.text[max(0, place - 1) : max(0, place)]))
         phrases += [self._phrase(term.forms()) for term in wish.terms]
         return tuple(phrases)
 
-    def _phrase(self, texts: Sequence[str], *, left: str = "", after: int | None = None) -> Phrase:
+    def _phrase(self, texts: Sequence[str], *, left: str = "") -> Phrase:
         """One of the texts: after a space, or, where there is something to its left in the source, right after it.
 
         A word stands alone.
@@ -358,18 +400,28 @@ class Drafter:
             else:
                 alternatives.append(tuple(target.encode(text)))
         not_before = self._joining if has_border(texts[0][-1]) else frozenset()
-        return Phrase(alternatives=tuple(alternatives), after=after, not_before=not_before)
+        return Phrase(alternatives=tuple(alternatives), not_before=not_before)
 
     @functools.cached_property
     def _joining(self) -> frozenset[int]:
         return self.tokenizers.target.joining_ids()
 
-    def _spelled(self, hypothesis: Hypothesis, wish: Wish | None) -> str:
-        """The text of a hypothesis: one line, with its markup close to what it belongs to."""
-        text, place = one_line(self.tokenizers.target.decode(hypothesis.ids)), 0
-        for one in wish.markup if wish is not None else ():
-            text, place = one.placed(text, place)
-        return text
+    def _spelled(self, hypothesis: Hypothesis, sentence: Sentence, links: PieceLinks = NO_LINKS) -> str:
+        """The text of a hypothesis: one line, with what is to be placed in its place."""
+        source, target = self.tokenizers.source, self.tokenizers.target
+        text, things = one_line(target.decode(hypothesis.ids)), list(sentence.core.things)
+        if sentence.prefix and things:  # what it begins with may have some of them
+            given = [one.text for one in things]
+            lacking = missing(given, target.decode(sentence.prefix))
+            things = [one for one in things if one.text in lacking]
+        if not things:
+            return text
+        pieces = links.get((sentence.ids, hypothesis.ids))
+        if pieces is None:
+            return placed(things, sentence.core.read, text, None)
+        ours, theirs = source.spans(sentence.ids), target.spans(hypothesis.ids)
+        spans = [(ours[place], span) for place, span in zip(pieces, theirs, strict=True)]
+        return placed(things, sentence.core.read, text, spans)
 
     def _pieces(self, chosen: Sequence[Hypothesis]) -> Iterator[PieceScore]:
         for one in chosen:
@@ -378,7 +430,7 @@ class Drafter:
                 yield PieceScore(piece=piece, log_prob=log_prob)
 
     def _cautions(self, wish: Wish, text: str, sentence: Sentence, best: Hypothesis) -> Iterator[Caution]:
-        lost = wish.lost(text) if wish.markup or wish.kept or wish.terms else []
+        lost = wish.lost(text) if wish.kept or wish.terms else []
         if lost:
             yield Caution("lost", f"not in the translation: {', '.join(map(repr, lost))}")
         if not best.finished:

@@ -5,13 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from attendo.alignment.lazily import LazyAligner
 from attendo.bundle import Bundle, open_bundle
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.drafting import Draft, Drafter, Links, Sentence, Translation, divided
+from attendo.drafting import NO_LINKS, Draft, Drafter, IdPair, Links, PieceLinks, Sentence, Translation, divided
 from attendo.engines.choice import open_engine
 from attendo.engines.engine import Engine, EngineName, Precision, UnableError
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.machine import DeviceName
+from attendo.models.settings import TransformerConfig
 from attendo.reporting import Reporter
 from attendo.text.corpus import trim
 from attendo.text.glossary import Glossary
@@ -32,7 +34,9 @@ class PairScore:
 class Translator:
     """Translates and scores raw text with an engine and its tokenizers.
 
-    `bundles` are the folders that the models came from, if any, and `precision` is what the engine computes in.
+    `bundles` are the folders that the models came from, if any, and `precision` is what the engine computes in. `link`
+    says which pieces of a sentence and its translation belong together, so that markup can be placed; without it, it is
+    placed by its relative position.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class Translator:
         languages: tuple[str, str] | None = None,
         bundles: Sequence[str] = (),
         precision: Precision = "float32",
+        link: Callable[[Sequence[IdPair]], PieceLinks] | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizers = tokenizers
@@ -56,6 +61,7 @@ class Translator:
         )
         self.bundles = tuple(bundles)
         self.precision = precision
+        self.link = link
 
     @classmethod
     def from_bundle(
@@ -86,13 +92,18 @@ class Translator:
             raise BundleError(
                 f"{other.path} has {problem[0]} than {bundle.path}, so they make no ensemble. {problem[1]}"
             )
+        # An ensemble has no attention of its own, and who asks for the fast engine alone does not want torch as well.
+        both_engines = engine != "ctranslate2" and precision == "float32"
+        aligns = both_engines and not others and isinstance(bundle.config.model, TransformerConfig)
+        opened = open_engine(bundles, engine=engine, precision=precision, device=device, reporter=reporter)
         return cls(
-            open_engine(bundles, engine=engine, precision=precision, device=device, reporter=reporter),
+            opened,
             bundle.tokenizers,
             max_length=min(one.config.data.max_length for one in bundles),
             languages=next((one.languages for one in bundles if one.languages), None),
             bundles=[str(one.path) for one in bundles],
             precision=precision,
+            link=LazyAligner(bundle, opened) if aligns else None,
         )
 
     @property
@@ -167,9 +178,9 @@ class Translator:
         it a text is one sentence, and white space at its ends is left out, as it is in training. Either way a sentence
         longer than the model was trained for is translated in parts. The first part has the prefix.
 
-        `check`: placeholders, numbers, addresses and tags that a translation lost are put right by a second search, and
-        there are warnings where that fails or something else looks wrong. `keep` are further strings of each text that
-        must come out as they are, in their order. `glossary` gives the translation of terms.
+        `check`: placeholders, numbers, addresses and tags survive: what a translation lost is put right by a second
+        search, and there are warnings where that fails or something else looks wrong. `keep` are further strings of
+        each text that must come out as they are, in their order. `glossary` gives the translation of terms.
 
         `scores`: candidates have a log_prob, a score and pieces; by the ctranslate2 engine that is more work.
 
@@ -203,13 +214,13 @@ class Translator:
 
         found = divided(drafts, search([sentence for draft in drafts for sentence in draft.sentences]))
         if again := self.drafter.again(drafts, found):
-            self.drafter.mend(again, search([one.sentence for one in again]))
-        scored_by = options if scores else None
-        finished = [self.drafter.finish(draft, kept, scored_by) for draft, kept in zip(drafts, found, strict=True)]
+            self.drafter.mend(drafts, found, again, search([one.sentence for one in again]))
+        scored_by, links = options if scores else None, self.links(self.drafter.to_align(drafts, found))
+        finished = [self.drafter.finish(*one, scored_by, links) for one in zip(drafts, found, strict=True)]
         if align is None:
             return finished
-        links = align(drafts, found, [one.text for one in finished])
-        return [replace(one, alignment=each) for one, each in zip(finished, links, strict=True)]
+        aligned = align(drafts, found, [one.text for one in finished])
+        return [replace(one, alignment=each) for one, each in zip(finished, aligned, strict=True)]
 
     def search(
         self,
@@ -246,6 +257,10 @@ class Translator:
             return ask(True)
         except UnableError:
             return ask(False)
+
+    def links(self, pairs: Sequence[IdPair]) -> PieceLinks:
+        """Which pieces of these belong together, as far as that is known."""
+        return self.link(pairs) if self.link is not None and pairs else NO_LINKS
 
     def score(
         self,

@@ -31,6 +31,7 @@ ORDER = (
     "bundle",
     "drafting",
     "engines",
+    "alignment",
     "evaluation",
     "translator",
     "generator",

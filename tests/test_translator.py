@@ -1,6 +1,9 @@
 import dataclasses
 import math
 import random
+import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,10 +15,12 @@ from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import build
+from attendo.run import train
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import Tokenizer, train_tokenizer
 from attendo.translator import Translator, load, perplexity
 from tests.numerals import ENGLISH, sentence_pairs
+from tests.trained import TINY_SETTINGS
 
 
 def close(expected: Any) -> Any:
@@ -519,3 +524,74 @@ def test_one_text_without_checking(tiny):
     assert tiny.translate("one {name}.", check=False) == tiny.translate_many(["one {name}."], check=False)[0]
     with pytest.raises(ConfigError, match="keep and glossary need check"):
         tiny.translate("one {name}.", check=False, keep=["{name}"])
+
+
+# --- what is placed -----------------------------------------------------------------------------------------------
+
+URL = "https://example.org/" + "one/two?" * 60 + "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one <b>two</b> three <i>four five</i> six.", "eins <b>zwei</b> drei <i>vier fünf</i> sechs."),
+        ("one <b>two <i>red</i></b> ten.", "eins <b>zwei <i>rot</i></b> zehn."),
+        ("one two <br/> three four.", "eins zwei <br/> drei vier."),
+        (f"one {URL[:50]} two three.", f"eins {URL[:50]} zwei drei."),
+        (f"one two ({URL}) three.", f"eins zwei ({URL}) drei."),
+    ],
+)
+@pytest.mark.parametrize("beam", [1, 5])
+def test_what_the_model_cannot_know_is_put_where_the_words_around_it_went(tiny, text, expected, beam):
+    done = tiny.translate(text, beam=beam)
+    assert done.text == expected
+    assert "lost" not in [one.kind for one in done.warnings]
+
+
+def test_markup_follows_words_that_become_several(tmp_path):
+    """Here relative position is wrong, and the cross-attention of a model that was trained in seconds is right."""
+    longer = {"zehn": "neun und noch eins", "neun": "acht und noch eins"}
+    pairs = [
+        (source, " ".join(longer.get(word, word) for word in target.removesuffix(".").split()) + ".")
+        for source, target in sentence_pairs(600, seed=7)
+    ]
+    for name, lines in (("train.en", [one for one, _ in pairs]), ("train.de", [other for _, other in pairs])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    settings = {
+        **TINY_SETTINGS,
+        "data": {"source": str(tmp_path / "train.en"), "target": str(tmp_path / "train.de"), "max_length": 61},
+        "training": {"steps": 450, "learning_rate": 0.01, "batch_tokens": 400, "validate_every": 450},
+    }
+    translator = load(train(settings=settings, out=tmp_path / "run").path, device="cpu")
+    text, expected = "ten <b>two</b> three.", "neun und noch eins <b>zwei</b> drei."
+    assert translator.translate(text).text == expected
+    translator.link = None
+    assert translator.translate(text).text != expected
+
+
+def test_only_what_is_to_be_placed_loads_torch(trained):
+    code = (
+        "import sys, attendo\n"
+        f"t = attendo.load({str(trained.path)!r}, device='cpu')\n"
+        "t.translate('<b>one two.</b>')\n"
+        "assert 'torch' not in sys.modules\n"
+        "t.translate('one <b>two</b> three.')\n"
+        "assert 'torch' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("how", [{"engine": "ctranslate2"}, {"precision": "int8"}])
+def test_without_an_alignment_things_are_placed_by_their_relative_position(trained, how):
+    translator = load(trained.path, device="cpu", **how)
+    assert translator.link is None
+    assert translator.translate("one <b>two</b> three.").text == "eins <b>zwei</b> drei."
+
+
+def test_a_bundle_without_a_recorded_view_finds_none_while_translating(trained, tmp_path):
+    path = tmp_path / "copy"
+    shutil.copytree(trained.path, path)
+    (path / "alignment.json").unlink(missing_ok=True)
+    done = load(path, device="cpu").translate("one <b>two</b> three.")
+    assert sorted(done.text) == sorted("eins <b>zwei</b> drei.")
+    assert not (path / "alignment.json").exists()

@@ -17,7 +17,7 @@ LIMITS = {
     "beam": "Widest beam that a request may ask for.",
     "max_length": "Pieces that a request may allow the translation of a sentence.",
     "terms": "Terms of a request's glossary.",
-    "held": "Pieces that a sentence's tags, addresses, terms and so on may have to be searched for.",
+    "held": "Pieces that a sentence's numbers, placeholders, terms and so on may have to be searched for.",
     "inspected": "Pieces of a sentence that is looked into.",
     "requests": "Requests worked on at once, those that wait included.",
     "queue": "Sentences that wait, of all requests.",

@@ -120,7 +120,7 @@ def command(
             translate_document(translator, document, out, how, reporter)
             return
         if alignments is not None:
-            from attendo.inspection.aligner import Aligner
+            from attendo.alignment.aligner import Aligner
 
             how["align"] = Aligner.from_bundle(open_bundle(bundle), device=device, reporter=reporter)
         write_alignment = files.enter_context(_written(alignments))  # from here on the file that was there is gone
@@ -175,7 +175,7 @@ def _written(path: str | None) -> "Iterator[Callable[[Translation], None]]":
     if path is None:
         yield lambda _: None
         return
-    from attendo.inspection.alignment import pharaoh
+    from attendo.alignment.links import pharaoh
     from attendo.storage import storage_errors
 
     with contextlib.ExitStack() as stack:

@@ -12,16 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attendo.alignment.fitting import view_of
+from attendo.alignment.heads import KINDS, Head, Kind, parse_head, without_heads
+from attendo.alignment.links import Line, View, linked, owners, piece_links
+from attendo.alignment.maps import AttentionMaps, attention_maps, transformer_of
 from attendo.bundle import Bundle, open_bundle
 from attendo.data.batch import make_batch
 from attendo.decoding.search import Ids, SearchOptions, make_hypothesis
 from attendo.drafting import EXTRA_LENGTH, Drafter, Links, one_line
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import ConfigError, DataError
-from attendo.inspection.alignment import Line, View, linked, owners, piece_links
-from attendo.inspection.fitting import view_of
-from attendo.inspection.heads import KINDS, Head, Kind, parse_head, without_heads
-from attendo.inspection.maps import AttentionMaps, attention_maps, transformer_of
 from attendo.inspection.tree import BeamTree, Node
 from attendo.machine import DeviceName, ready
 from attendo.models.transformer import Transformer
@@ -261,7 +261,7 @@ class Inspector:
     def sentences(self, text: str) -> list[str]:
         """The text as the model reads it: a sentence at a time, without markup."""
         (draft,) = self.drafter.drafts([text])
-        return [sentence.text for sentence in draft.sentences]
+        return [sentence.core.read for sentence in draft.sentences]
 
     def sizes(self, source: str, target: str = "") -> tuple[int, int]:
         """How many pieces the two sides have."""

@@ -7,8 +7,8 @@ import json
 import math
 from html import escape
 
+from attendo.alignment.heads import KINDS, Kind
 from attendo.evaluation.report import page
-from attendo.inspection.heads import KINDS, Kind
 from attendo.inspection.inspector import Inspection
 from attendo.inspection.telling import runner_up_lines, tree_lines
 

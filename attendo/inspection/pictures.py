@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from attendo.inspection.heads import KINDS, Head, Kind
+from attendo.alignment.heads import KINDS, Head, Kind
 from attendo.inspection.inspector import Inspection
 from attendo.storage import storage_errors
 

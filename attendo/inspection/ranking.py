@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
+from attendo.alignment.heads import Head, heads_of, without_heads
+from attendo.alignment.maps import transformer_of
 from attendo.bundle import Bundle
 from attendo.engines.torch_engine import TorchEngine
 from attendo.evaluation.scores import bleu, require_pairs
-from attendo.inspection.heads import Head, heads_of, without_heads
-from attendo.inspection.maps import transformer_of
 from attendo.machine import DeviceName, ready
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter, Silent

@@ -109,7 +109,7 @@ class Inspectors:
                 sentences, target = [trim(text)] if text.strip() else [], trim(translation)
             else:
                 (draft,) = translator.drafter.drafts([text])
-                sentences, target = [one.text for one in draft.sentences], ""
+                sentences, target = [one.core.read for one in draft.sentences], ""
             if not sentences:
                 raise Refusal(422, "text: there are no words to look at.")
             if number >= len(sentences):

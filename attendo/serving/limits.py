@@ -16,7 +16,7 @@ class Limits(Settings):
     beam: prefixes kept in a search, which is what a search costs.
     max_length: pieces that a request may allow the translation of a sentence.
     terms: of a request's glossary.
-    held: pieces of what the translation of one sentence must hold, tags, addresses, terms and so on, so that it is
+    held: pieces of what the translation of one sentence must hold, numbers, terms and so on, so that it is
         searched with them; what is beyond this may get lost, with a warning, as such a search takes long.
     inspected: pieces of a sentence that is looked into, or of its translation; the maps grow with its square.
     requests: that compute at once, those that wait included.

@@ -13,7 +13,19 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.drafting import EXTRA_LENGTH, Candidate, Draft, Sentence, Translation, divided, one_line, room
+from attendo.drafting import (
+    EXTRA_LENGTH,
+    NO_LINKS,
+    Candidate,
+    Draft,
+    IdPair,
+    PieceLinks,
+    Sentence,
+    Translation,
+    divided,
+    one_line,
+    room,
+)
 from attendo.machine import cores
 from attendo.serving.limits import Limits, Refusal
 from attendo.serving.metrics import Metrics
@@ -75,6 +87,23 @@ class Scoring:
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
         sources, targets = zip(*pairs, strict=True)
         return self.translator.score(sources, targets)
+
+
+@dataclass(frozen=True)
+class Linking:
+    """Sentences with something to be placed, and their translations, of which one model says which pieces belong
+    together."""
+
+    translator: Translator
+    heavy = False
+    typical = False
+
+    def cost(self, pair: IdPair) -> int:
+        return 1 + max(map(len, pair))
+
+    def run(self, pairs: Sequence[IdPair]) -> list[list[int]]:
+        links = self.translator.links(pairs)
+        return [links[pair] for pair in pairs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,10 +198,14 @@ class Service:
         if draft.lead:
             yield draft.lead
         found: list[list[Hypothesis]] = []
+        finished: list[Draft] = []
+        all_links: dict[IdPair, list[int]] = {}
         for number, (sentence, gap) in enumerate(zip(draft.sentences, draft.gaps, strict=True)):
-            alone = _only(draft, number)
-            if _is_held(alone):
-                ((hypotheses,),), _ = await self._found(translator, [alone], GREEDY, scores=False)
+            alone = [_only(draft, number)]
+            links = NO_LINKS
+            if _is_held(alone[0]):
+                ((hypotheses,),), links, _ = await self._found(translator, alone, GREEDY, scores=False)
+                all_links.update(links)
                 sent = ""
             else:
                 ids: list[int] = []
@@ -187,14 +220,15 @@ class Service:
                             yield new
                             sent = known
                 hypotheses = [_unscored(ids, sentence.limit)]
-            rest = translator.drafter.finish(alone, [hypotheses], None).text[len(sent) :] + gap
+            rest = translator.drafter.finish(alone[0], [hypotheses], None, links).text[len(sent) :] + gap
             if rest:
                 yield rest
             found.append(hypotheses)
+            finished += alone
         self.metrics.pieces(
             source=sum(len(sentence.ids) for sentence in draft.sentences), target=sum(len(one[0].ids) for one in found)
         )
-        yield translator.drafter.finish(draft, found, None)
+        yield translator.drafter.finish(_with_sentences(draft, finished), found, None, all_links)
 
     async def translate_in_groups(
         self, model: str, texts: Sequence[str], wanted: Wanted, *, at_once: int
@@ -235,9 +269,9 @@ class Service:
         drafts = [
             replace(alone, sentences=(replace(sentence, prefix=(*begun, id_), limit=limit),)) for id_ in likeliest
         ]
-        found, _ = await self._found(translator, drafts, wanted.options, scores=True)
+        found, links, _ = await self._found(translator, drafts, wanted.options, scores=True)
         return [
-            Alternative(chances[id_], drafter.finish(one, hypotheses, wanted.options).candidates[0])
+            Alternative(chances[id_], drafter.finish(one, hypotheses, wanted.options, links).candidates[0])
             for id_, one, hypotheses in zip(likeliest, drafts, found, strict=True)
         ]
 
@@ -281,13 +315,13 @@ class Service:
         return drafts
 
     async def _finished(
-        self, translator: Translator, drafts: Sequence[Draft], wanted: Wanted
+        self, translator: Translator, drafts: list[Draft], wanted: Wanted
     ) -> tuple[list[Translation], float]:
         """The translation of each draft, and how many seconds they waited for their turn."""
-        found, waited = await self._found(translator, drafts, wanted.options, wanted.scores)
+        found, links, waited = await self._found(translator, drafts, wanted.options, wanted.scores)
         scored_by = wanted.options if wanted.scores else None
         finished = await self.aside(
-            lambda: [translator.drafter.finish(*one, scored_by) for one in zip(drafts, found, strict=True)],
+            lambda: [translator.drafter.finish(*one, scored_by, links) for one in zip(drafts, found, strict=True)],
             characters=sum(len(draft.source) for draft in drafts),
         )
         self.metrics.pieces(
@@ -297,25 +331,23 @@ class Service:
         return finished, waited
 
     async def _found(
-        self, translator: Translator, drafts: Sequence[Draft], options: SearchOptions, scores: bool
-    ) -> tuple[list[list[list[Hypothesis]]], float]:
-        """The hypotheses of each sentence of each draft, lost things put right; and how long they waited."""
+        self, translator: Translator, drafts: list[Draft], options: SearchOptions, scores: bool
+    ) -> tuple[list[list[list[Hypothesis]]], PieceLinks, float]:
+        """The hypotheses of each sentence of each draft, lost things put right; what is needed to place others; and how
+        long they waited. A draft of which a sentence was read differently is replaced.
+        """
         drafter = translator.drafter
         search = functools.partial(self._search, translator, options, scores)
-        sentences = [sentence for draft in drafts for sentence in draft.sentences]
-        most = self.limits.held
-        hypotheses, waited = await search(
-            [one if room(one.phrases) <= most else replace(one, phrases=()) for one in sentences]
-        )
+        hypotheses, waited = await search([sentence for draft in drafts for sentence in draft.sentences])
         found = divided(drafts, hypotheses)
-        again = await self.aside(
-            lambda: [one for one in drafter.again(drafts, found) if room(one.sentence.phrases) <= most],
-            characters=sum(len(draft.source) for draft in drafts),
-        )
+        characters = sum(len(draft.source) for draft in drafts)
+        again = await self.aside(lambda: drafter.again(drafts, found, most=self.limits.held), characters=characters)
         if again:
             second, _ = await search([one.sentence for one in again], ahead=True)
-            drafter.mend(again, second)
-        return found, waited
+            await self.aside(lambda: drafter.mend(drafts, found, again, second), characters=characters)
+        pairs = drafter.to_align(drafts, found) if translator.link is not None else []
+        linked = await self.queue.submit(Linking(translator), pairs, ahead=True)
+        return found, dict(zip(pairs, linked.results, strict=True)), waited
 
     async def _search(
         self,
@@ -384,11 +416,17 @@ def _only(draft: Draft, number: int) -> Draft:
     return replace(draft, lead="", sentences=(draft.sentences[number],), gaps=("",), wishes=wishes)
 
 
+def _with_sentences(draft: Draft, each: Sequence[Draft]) -> Draft:
+    """A draft with the sentences of others, which have one each."""
+    wishes = None if draft.wishes is None else tuple(wish for one in each for wish in one.wishes or ())
+    return replace(draft, sentences=tuple(sentence for one in each for sentence in one.sentences), wishes=wishes)
+
+
 def _is_held(draft: Draft) -> bool:
     """Whether a sentence must hold something, so that it is not known before its end."""
     (sentence,) = draft.sentences
     (wish,) = draft.wishes or (None,)
-    return bool(sentence.prefix or sentence.phrases or (wish is not None and (wish.kept or wish.terms)))
+    return bool(sentence.prefix or sentence.core.things or (wish is not None and (wish.kept or wish.terms)))
 
 
 def _unscored(ids: Sequence[int], limit: int) -> Hypothesis:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attendo.alignment.fitting import fit_view
 from attendo.bundle import Bundle, load_weights, plain_json
 from attendo.data.cooccurrence import related_vectors
 from attendo.data.loader import Pairs
@@ -17,7 +18,6 @@ from attendo.doctor.glance import explained, glance
 from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import Interrupted
-from attendo.inspection.fitting import fit_view
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.settings import TranslationConfig
 from attendo.models.transformer import Transformer

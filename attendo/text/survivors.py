@@ -22,9 +22,14 @@ _TAGS = re.compile(_TAG)
 
 def survivors(text: str) -> list[str]:
     """All of them, in the order of the text; what comes twice is there twice."""
+    return [text[start:end] for start, end in survivor_spans(text)]
+
+
+def survivor_spans(text: str) -> list[tuple[int, int]]:
+    """Where each of them begins and ends."""
     if _MAYBE.search(text) is None:
         return []
-    return [match.group() for match in _ALL.finditer(text)]
+    return [match.span() for match in _ALL.finditer(text)]
 
 
 def has_words(text: str) -> bool:

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from attendo.alignment.maps import explicit_twin
 from attendo.inspection.cost import cost_facts, multiply_adds
 from attendo.inspection.cost_report import cost_page, in_words
 from attendo.inspection.growth import Measurement, layers, measure, peak_bytes
-from attendo.inspection.maps import explicit_twin
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import build
 from attendo.reporting import Silent

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from attendo.alignment.heads import Head, heads_of, without_heads
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import DataError
 from attendo.evaluation.scores import bleu
-from attendo.inspection.heads import Head, heads_of, without_heads
 from attendo.inspection.ranking import Ranking, Worth, rank_heads
 from attendo.translator import Translator, nats_per_piece
 from tests.numerals import sentence_pairs

@@ -231,18 +231,29 @@ def test_small_answers_are_not_held_back(server):
 
 def test_what_would_take_too_long_to_hold_is_only_warned_of(server, tiny):
     """A search that is bound to many pieces takes minutes, so how many is limited."""
-    text = "one {name} two."
+    text = "one {x} two."
     (one,) = server.post("/v1/translate", {"text": text}).json()["translations"]
-    assert "{name}" in one["text"]
+    assert "{x}" in one["text"]
     assert "lost" not in [each["kind"] for each in one["warnings"]]
     with running({"numerals": tiny}, limits=Limits(held=2)) as strict:
         (one,) = strict.post("/v1/translate", {"text": text}).json()["translations"]
-        assert "{name}" not in one["text"]
+        assert "{x}" not in one["text"]
         assert "lost" in [each["kind"] for each in one["warnings"]]
         *_, (last, done) = strict.events("/v1/translate/stream", {"text": text})
         assert (last, "lost" in [each["kind"] for each in done["warnings"]]) == ("done", True)
-        (tagged,) = strict.post("/v1/translate", {"text": "one <b>two</b> three."}).json()["translations"]
-        assert "lost" in [each["kind"] for each in tagged["warnings"]]
+
+
+PLACED = "one <b>two</b> three.\nfour https://example.org/six/seven five."
+
+
+def test_markup_and_addresses_are_placed_as_they_are_offline(server, tiny):
+    expected = tiny.translate(PLACED).text
+    (one,) = server.post("/v1/translate", {"text": PLACED}).json()["translations"]
+    assert (one["text"], one["warnings"]) == (expected, [])
+    greedy = tiny.translate(PLACED, beam=1).text
+    events = server.events("/v1/translate/stream", {"text": PLACED})
+    *parts, (_, done) = events
+    assert done["text"] == "".join(data["text"] for _, data in parts) == greedy
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attendo.alignment.maps import attention_maps
 from attendo.data.batch import Batch, make_batch
-from attendo.inspection.maps import attention_maps
 from attendo.models.transformer import Transformer
 from attendo.nn.attention import MultiHeadAttention
 from tests.untrained import VOCAB_SIZE, untrained_model

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from attendo.alignment.aligner import Aligner
+from attendo.alignment.fitting import fit, fit_view, view_of, views
+from attendo.alignment.links import Line, View, pharaoh, piece_links, places_of, solid
+from attendo.alignment.maps import AttentionMaps, attention_maps, transformer_of
 from attendo.bundle import open_bundle
 from attendo.data.batch import make_batch
 from attendo.errors import BundleError
-from attendo.inspection.aligner import Aligner
-from attendo.inspection.alignment import Line, View, pharaoh, piece_links, source_places, target_places
-from attendo.inspection.fitting import fit, fit_view, view_of, views
-from attendo.inspection.maps import AttentionMaps, attention_maps, transformer_of
 from attendo.reporting import Silent
 from attendo.text.words import word_spans
 from attendo.translator import load
@@ -56,14 +56,19 @@ def test_a_piece_belongs_to_the_word_of_its_first_letter():
 
 def test_markup_is_counted_with_the_words_it_touches_but_links_nothing():
     source, target = Line("a <b>red</b> car"), Line("ein <b>rotes</b> Auto")
-    places, end = source_places(source, 0, "a red car", ["<b>", "</b>"])
-    assert end == len(source.characters)
-    assert "".join(source.characters[place] for place in places if place is not None) == "aredcar"
-    assert source.owners("a red car", [(0, 1), (1, 5), (5, 9)], places) == [0, 1, 2]
-    spelled = "ein <b> rotes </b> Auto"
-    places, end = target_places(target, 0, spelled, ["<b>", "</b>"])
-    assert end == len(target.characters)
-    assert target.owners(spelled, [(0, 3), (3, 7), (7, 13), (13, 18), (18, 23)], places) == [0, None, 1, None, 2]
+    for line, read, order in (
+        (source, "a red car", ["<b>", "</b>"]),
+        (target, "ein rotes Auto", ["</b>", "<b>"]),  # a translation may have them in another order
+    ):
+        places, end = places_of(line, 0, read, order)
+        assert end == len(line.characters)
+        assert "".join(line.characters[place] for place in places) == solid(read)
+        assert line.owners(read, word_spans(read), places) == [0, 1, 2]
+
+
+def test_what_is_placed_at_the_end_belongs_to_the_sentence():
+    line = Line("see https://a.b now")
+    assert places_of(line, 0, "see", ["https://a.b"]) == ([0, 1, 2], len("seehttps://a.b"))
 
 
 def test_pharaoh():

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendo.alignment.heads import parse_head
+from attendo.alignment.links import BATCH_TOKENS, View, piece_links
+from attendo.alignment.maps import attention_maps
 from attendo.bundle import Bundle, plain_json
 from attendo.data.batch import make_batch
 from attendo.data.prepare import open_prepared
 from attendo.engines.batches import sorted_batches
 from attendo.errors import AttendoError, BundleError, StorageError
-from attendo.inspection.alignment import BATCH_TOKENS, View, piece_links
-from attendo.inspection.heads import parse_head
-from attendo.inspection.maps import attention_maps
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter
@@ -93,23 +93,28 @@ def fit_view(
 
 def view_of(bundle: Bundle, model: Transformer, reporter: Reporter) -> View:
     """The view that the bundle has recorded; if it has none, the one that is found now, and recorded if possible."""
-    facts = bundle.alignment()
-    if facts:
-        return _recorded(bundle, model.config, facts)
+    if bundle.alignment():
+        return view_at_hand(bundle, model.config)
     pairs = _validation_pairs(bundle)
     if not pairs:
-        layer = max(1, model.config.n_decoder_layers - 1)
+        view = view_at_hand(bundle, model.config)
         reporter.say(
             f"{bundle.path} does not say which head aligns best, and its validation pairs are not here: using the mean "
-            f"of decoder layer {layer}."
+            f"of decoder layer {view.layer}."
         )
-        return View(layer)
+        return view
     view, facts = fit_view(model, bundle.tokenizers, pairs, reporter)
     try:
         bundle.write("alignment.json", plain_json(facts))
     except StorageError:
         reporter.say(f"{bundle.path} cannot be written to, so the head to align by ({view.name}) is not kept.")
     return view
+
+
+def view_at_hand(bundle: Bundle, config: TransformerConfig) -> View:
+    """The view that the bundle has recorded; if it has none, the mean of the last layer but one."""
+    facts = bundle.alignment()
+    return _recorded(bundle, config, facts) if facts else View(max(1, config.n_decoder_layers - 1))
 
 
 def _recorded(bundle: Bundle, config: TransformerConfig, facts: dict[str, Any]) -> View:

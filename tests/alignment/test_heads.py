@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from attendo.alignment.heads import Head, heads_of, parse_head, without_heads
 from attendo.data.batch import make_batch
 from attendo.errors import ConfigError
-from attendo.inspection.heads import Head, heads_of, parse_head, without_heads
 from attendo.models.transformer import Transformer
 from attendo.nn.attention import MultiHeadAttention
 from tests.untrained import VOCAB_SIZE, untrained_model

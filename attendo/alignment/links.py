@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attendo.alignment.maps import AttentionMaps
 from attendo.decoding.search import Ids
 from attendo.drafting import Links
-from attendo.inspection.maps import AttentionMaps
 from attendo.text.tokenizer import Tokenizer
 from attendo.text.words import word_spans
 
@@ -74,11 +74,11 @@ class Line:
         self.characters = "".join(text[start:end] for start, end in spans)
         self.has_letters = [any(map(str.isalnum, text[start:end])) for start, end in spans]
 
-    def owners(self, spelled: str, spans: Sequence[tuple[int, int]], places: Sequence[int | None]) -> list[int | None]:
+    def owners(self, spelled: str, spans: Sequence[tuple[int, int]], places: Sequence[int]) -> list[int | None]:
         """The word of each piece: that of its first letter or digit.
 
         spelled, spans: the text of a sentence and where its pieces stand in it. places: where each of its characters
-        that are no white space stands among this line's, None: in markup. Punctuation belongs to a word of nothing else
+        that are no white space stands among this line's. Punctuation belongs to a word of nothing else
         only: that two sentences end with a full stop does not link their last words.
         """
         solid = iter(places)
@@ -98,29 +98,22 @@ def solid(text: str) -> str:
     return "".join(text.split())
 
 
-def source_places(line: Line, start: int, text: str, markup: Sequence[str]) -> tuple[list[int | None], int]:
-    """Where the characters of a sentence stand in its line, which has the markup besides; and where the rest begins."""
-    places: list[int | None] = []
-    waiting = [solid(one) for one in markup]
+def places_of(line: Line, start: int, text: str, things: Sequence[str]) -> tuple[list[int], int]:
+    """Where the characters of a sentence stand in its line, which has the things besides; and where the rest begins."""
+    waiting = [solid(one) for one in things]
+
+    def after_things(place: int) -> int:
+        while found := next((one for one in waiting if line.characters.startswith(one, place)), None):
+            waiting.remove(found)
+            place += len(found)
+        return place
+
+    places = []
     for _ in solid(text):
-        while waiting and line.characters.startswith(waiting[0], start):
-            start += len(waiting.pop(0))
+        start = after_things(start)
         places.append(start)
         start += 1
-    return places, start
-
-
-def target_places(line: Line, start: int, text: str, markup: Sequence[str]) -> tuple[list[int | None], int]:
-    """The same for a translation, which has the markup among its own pieces."""
-    end = start + len(solid(text))
-    places: list[int | None] = list(range(start, end))
-    place = start
-    for one in map(solid, markup):
-        found = line.characters.find(one, place, end)
-        if found >= 0:
-            place = found + len(one)
-            places[found - start : place - start] = [None] * len(one)
-    return places, end
+    return places, after_things(start)
 
 
 def linked(
@@ -134,7 +127,7 @@ def linked(
 
 
 def owners(
-    tokenizer: Tokenizer, line: Line, text: str, ids: Ids, places: Sequence[int | None] | None = None
+    tokenizer: Tokenizer, line: Line, text: str, ids: Ids, places: Sequence[int] | None = None
 ) -> list[int | None]:
     """The word of each of a sentence's pieces in its line; without places the sentence is the line."""
     return line.owners(text, tokenizer.spans(ids), range(len(line.characters)) if places is None else places)

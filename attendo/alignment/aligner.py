@@ -4,24 +4,23 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from attendo.bundle import Bundle
-from attendo.data.batch import make_batch
-from attendo.decoding.search import Hypothesis, Ids
-from attendo.drafting import Draft, Links
-from attendo.engines.batches import sorted_batches
-from attendo.inspection.alignment import (
+from attendo.alignment.fitting import view_of
+from attendo.alignment.links import (
     BATCH_TOKENS,
     Line,
     View,
     linked,
     owners,
     piece_links,
+    places_of,
     solid,
-    source_places,
-    target_places,
 )
-from attendo.inspection.fitting import view_of
-from attendo.inspection.maps import attention_maps, transformer_of
+from attendo.alignment.maps import attention_maps, transformer_of
+from attendo.bundle import Bundle
+from attendo.data.batch import make_batch
+from attendo.decoding.search import Hypothesis, Ids
+from attendo.drafting import Draft, Links
+from attendo.engines.batches import sorted_batches
 from attendo.machine import DeviceName, ready
 from attendo.models.transformer import Transformer
 from attendo.reporting import Reporter, Silent
@@ -75,14 +74,14 @@ class Aligner:
         source_at = target_at = len(solid(draft.lead))
         links: set[tuple[int, int]] = set()
         for sentence, target, gap in zip(draft.sentences, targets, draft.gaps, strict=True):
-            markup = [one.text for one in sentence.markup]
-            spelled = self.tokenizers.target.decode(target)
-            source, source_at = source_places(source_line, source_at, sentence.text, markup)
-            translated, target_at = target_places(target_line, target_at, spelled, markup)
+            things = [one.text for one in sentence.core.things]
+            read, spelled = sentence.core.read, self.tokenizers.target.decode(target)
+            source, source_at = places_of(source_line, source_at, read, things)
+            translated, target_at = places_of(target_line, target_at, spelled, things)
             links.update(
                 linked(
                     next(pieces),
-                    owners(self.tokenizers.source, source_line, sentence.text, sentence.ids, source),
+                    owners(self.tokenizers.source, source_line, read, sentence.ids, source),
                     owners(self.tokenizers.target, target_line, spelled, target, translated),
                 )
             )

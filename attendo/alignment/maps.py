@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attendo.alignment.heads import Kind, sharing_copy
 from attendo.bundle import Bundle
 from attendo.data.batch import Batch
 from attendo.errors import BundleError
-from attendo.inspection.heads import Kind, sharing_copy
 from attendo.models.transformer import Transformer
 from attendo.nn.attention import MultiHeadAttention
 from attendo.nn.dropout import Dropout
