@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -123,7 +123,7 @@ def command(
             from attendo.alignment.aligner import Aligner
 
             how["align"] = Aligner.from_bundle(open_bundle(bundle), device=device, reporter=reporter)
-        write_alignment = files.enter_context(_written(alignments))  # from here on the file that was there is gone
+        write_alignment = files.enter_context(_written(alignments))
         if given_lines is not None and sys.stdin.isatty():
             reporter.say(
                 "Type or paste lines to translate, then Ctrl-D on a line of its own. (Or use --text, or < FILE.)"
@@ -178,15 +178,21 @@ def _written(path: str | None) -> "Iterator[Callable[[Translation], None]]":
     from attendo.alignment.links import pharaoh
     from attendo.storage import storage_errors
 
+    file: TextIO | None = None
     with contextlib.ExitStack() as stack:
-        with storage_errors(Path(path)):
-            file = stack.enter_context(Path(path).open("w", buffering=1, encoding="utf-8", newline="\n"))
+
+        def opened() -> TextIO:
+            with storage_errors(Path(path)):
+                return stack.enter_context(Path(path).open("w", buffering=1, encoding="utf-8", newline="\n"))
 
         def write(translation: "Translation") -> None:
+            nonlocal file
+            file = file or opened()  # not before there is something: what was there stays if nothing can be translated
             with storage_errors(Path(path)):
                 file.write(pharaoh(translation.alignment or ()) + "\n")
 
         yield write
+        file = file or opened()
 
 
 def _check_document(

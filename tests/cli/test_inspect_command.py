@@ -133,6 +133,7 @@ def test_alignments_of_lines(trained, files):
         (["--alignments", "x", "--document", "test.en"], "--document and --alignments"),
         (["--alignments", "x", "--text", "two.\nred."], "--text has line breaks"),
         (["--alignments", "nowhere/x"], "nowhere/x could not be written"),
+        (["--alignments", "test.de", "--prefixes", "nowhere.de"], "nowhere.de"),
         (["--alignments", "test.de", "--ensemble", "nowhere"], "nowhere"),
     ],
 )
