@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from attendo.data.prepare import Prepared, open_prepared
-from attendo.data.store import StoreWriter
+from attendo.data.store import StoreWriter, in_parts
 from attendo.errors import DataError
 from attendo.reporting import Reporter
 from attendo.storage import sha256, storage_errors
@@ -86,7 +86,7 @@ def prepare_texts(
         for texts in _batches(splits, unit, reporter):
             rows = [ids or [EOS] for ids in tokenizers.source.encode_batch(texts)]
             if unit == "line":
-                rows = [ids[i : i + max_length] for ids in rows for i in range(0, len(ids), max_length)]
+                rows = in_parts(rows, max_length)
             n_rows += len(rows)
             writer.append(rows, [[] for _ in rows])
         n_tokens = writer.ends["source"]

@@ -19,8 +19,7 @@ from attendo.models.bert import Classifier
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
-from attendo.tasks.language_model import settle
-from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.training.loop import Validation
 from attendo.translator import exponential
 
@@ -120,7 +119,7 @@ def inherit(model: nn.Module, start: Bundle) -> None:
     load_weights(model, {**own, **known}, where=str(start.path))
 
 
-class LabelJudge:
+class LabelJudge(Judge):
     """The share of held-out texts whose label is told right."""
 
     def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
@@ -158,9 +157,6 @@ class LabelJudge:
             "({weights}).",
         )
 
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
-        return {}
-
     def _scores(self) -> tuple[ClassificationScores, float]:
         probabilities = self.classifier.probabilities(self.texts)
         truth = torch.tensor(self.truth)
@@ -187,14 +183,12 @@ def appraise(
 TASK = Task(
     starts_from=("masked-language-model", "classify"),
     check=check,
-    settle=settle,
     prepare=prepare,
     reopen=open_prepared,
     resolve=resolve,
     examples=rows_of,
     inherit=inherit,
     announce=text_plan.announce,
-    warn=lambda _corpus, _start: None,
     judge=LabelJudge,
     appraise=appraise,
 )

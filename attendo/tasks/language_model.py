@@ -1,7 +1,7 @@
 """Text → a model that continues texts."""
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,15 +10,14 @@ from torch import nn
 from attendo.bundle import Bundle
 from attendo.data.loader import Pairs
 from attendo.data.prepare import Prepared, open_prepared
-from attendo.data.texts import prepare_texts
 from attendo.data.windows import Windows
 from attendo.generator import Generator
 from attendo.machine import DeviceName
 from attendo.models.gpt import GPT
-from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
-from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.tasks.translate import inherit
 from attendo.text.corpus import read_lines
 from attendo.training.loop import Validation
@@ -59,28 +58,6 @@ def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None)
     text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
 
 
-def settle(data: DataConfig, _: Bundle | None) -> DataConfig:
-    return data
-
-
-def prepare(
-    data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
-) -> Prepared:
-    return prepare_texts(
-        data.texts(),
-        data.valid_source,
-        unit="text",
-        share=VALID_SHARE,
-        most=MOST_VALID,
-        tokenizers=None if start is None else start.tokenizers,
-        kind=tokenizer.kind,
-        vocab_size=tokenizer.vocab_size,
-        max_length=data.max_length,
-        cache=cache,
-        reporter=reporter,
-    )
-
-
 def resolve(
     settings: Mapping[str, Any],
     preset: RecipeName,
@@ -100,7 +77,7 @@ def windows_of(corpus: Prepared, config: RunConfig) -> Pairs:
     return Windows(corpus.store.source.ids, length=config.data.max_length, seed=config.seed)
 
 
-class PerplexityJudge:
+class PerplexityJudge(Judge):
     """The loss on text that is held out, all of it, and a few words of the model's own."""
 
     def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
@@ -112,12 +89,6 @@ class PerplexityJudge:
         found = self.generator.score(self.texts)
         facts = {"loss": found.nats, "perplexity": exponential(found.nats)}
         return Validation(score=-found.nats, facts=facts)
-
-    def in_words(self, entry: Mapping[str, Any]) -> str:
-        return (
-            f"Validation at step {entry['step']:,}: loss {entry['loss']:.4f}, perplexity {entry['perplexity']:.2f}"
-            f"{', the best so far' if entry['best'] else ''}"
-        )
 
     def verdict(self, reporter: Reporter) -> Verdict:
         found = self.generator.score(self.texts, reporter=reporter)
@@ -139,9 +110,6 @@ class PerplexityJudge:
             words=f"Validation: loss {found.nats:.4f} nats per piece, perplexity {perplexity:.2f}, "
             f"{found.bits_per_character:.3f} bits per character ({{weights}}).",
         )
-
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
-        return {}
 
 
 def appraise(
@@ -168,14 +136,12 @@ def _data_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 TASK = Task(
     starts_from=("language-model",),
     check=check,
-    settle=settle,
-    prepare=prepare,
+    prepare=partial(text_plan.prepare, unit="text", share=VALID_SHARE, most=MOST_VALID),
     reopen=open_prepared,
     resolve=resolve,
     examples=windows_of,
     inherit=inherit,
     announce=text_plan.announce,
-    warn=lambda _corpus, _start: None,
     judge=PerplexityJudge,
     appraise=appraise,
 )
