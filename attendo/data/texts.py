@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from attendo.data.prepare import Prepared, open_prepared
+from attendo.data.prepare import Prepared, open_prepared, tokenizers_key
 from attendo.data.store import StoreWriter, in_parts
 from attendo.errors import DataError
 from attendo.reporting import Reporter
@@ -59,10 +59,9 @@ def prepare_texts(
     """
     digest = _fingerprint(files)
     valid_digest = None if valid_file is None else _fingerprint([valid_file])
-    given = None if tokenizers is None else sha256(json.dumps(tokenizers.files()).encode())
-    learned = None if tokenizers is not None else [kind, vocab_size]
     length = max_length if unit == "line" else None
-    key = ["texts", FORMAT, unit, share, most, digest, valid_digest, given, learned, length]
+    learning = tokenizers_key(tokenizers, kind, vocab_size)
+    key = ["texts", FORMAT, unit, share, most, digest, valid_digest, *learning, length]
     folder = cache / sha256(json.dumps(key).encode())[:16]
     found = open_prepared(folder)
     if found is not None:

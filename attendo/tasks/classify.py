@@ -26,7 +26,7 @@ from attendo.translator import exponential
 COLUMNS = DataConfig(source="").columns
 
 
-def choose(preset: RecipeName, data: Mapping[str, Any], *, texts: int, start: Bundle | None) -> dict[str, Any]:
+def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | None) -> dict[str, Any]:
     """Model and training settings as plain values, for so many texts.
 
     From nothing, little can be learned from a few thousand texts: a small model, much dropout, and the mean of all
@@ -55,7 +55,7 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, texts: int, start: Bu
         "kind": "classifier",
         **sizes,
         "positions": "learned",
-        "n_positions": data.get("max_length", DataConfig(source="").max_length),
+        "n_positions": max_length,
         "norm_place": "pre",
         "activation": "gelu",
         "pooling": "mean",
@@ -66,8 +66,7 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, texts: int, start: Bu
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    data = settings.get("data", {})
-    chosen = choose(preset, data if isinstance(data, Mapping) else {}, texts=1, start=start)
+    chosen = choose(preset, max_length=text_plan.max_length_of(settings), texts=1, start=start)
     config = text_plan.check(settings, start, chosen=chosen, fixed={**text_plan.stand_ins(), "n_labels": 2})
     if config.data.more:
         raise ConfigError(f"{config.data.more[0]}: a classifier learns from one file. Put the lines together in one.")
@@ -100,7 +99,7 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     texts = corpus.facts["texts"]["kept"]
-    chosen = choose(preset, {"max_length": data.max_length}, texts=texts, start=start)
+    chosen = choose(preset, max_length=data.max_length, texts=texts, start=start)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size + 1, "n_labels": len(corpus.facts["labels"])}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 

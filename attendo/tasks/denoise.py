@@ -65,10 +65,8 @@ def choose(preset: RecipeName, style: str, *, max_length: int, tokens: int, star
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    data = settings.get("data", {})
-    length = data.get("max_length", DataConfig(source="").max_length) if isinstance(data, Mapping) else 1
     style = _style(settings, start)
-    chosen = choose(preset, style, max_length=length, tokens=1, start=start)
+    chosen = choose(preset, style, max_length=text_plan.max_length_of(settings), tokens=1, start=start)
     config = text_plan.check(settings, start, chosen=chosen, fixed=_fixed(UNKNOWN_VOCABULARY, style))
     if not isinstance(config.noise, SpanNoise | BartNoise):
         raise ConfigError("noise.kind: denoising knows t5 and bart. Choose one with --style.")

@@ -37,7 +37,7 @@ LLAMA_PARTS = {
 }
 
 
-def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, adapt: bool) -> dict[str, Any]:
+def choose(preset: RecipeName, *, max_length: int, tokens: int, adapt: bool) -> dict[str, Any]:
     """Model and training settings as plain values, for a text of so many tokens."""
     size = text_plan.size_for(preset, tokens)
     layers, training = text_plan.layers_for(size), text_plan.training_for(size, tokens)
@@ -48,13 +48,13 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, adapt: b
         sizes = {"n_key_heads": layers["n_heads"] // 2, "d_ff": round(layers["d_ff"] * 2 / 3 / 8) * 8}
         model = {**layers, **sizes, **LLAMA_PARTS}
     else:
-        model = {**layers, **GPT_PARTS, "n_positions": data.get("max_length", DataConfig(source="").max_length)}
+        model = {**layers, **GPT_PARTS, "n_positions": max_length}
     model |= {"kind": "gpt", "residual_dropout": 0.1 if training["epochs"] > 3 else 0.0}
     return {"task": "language-model", "model": model, "training": training}
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    chosen = choose(preset, _data_of(settings), tokens=1, adapt=start is not None)
+    chosen = choose(preset, max_length=text_plan.max_length_of(settings), tokens=1, adapt=start is not None)
     text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
 
 
@@ -68,7 +68,7 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
-    chosen = choose(preset, {"max_length": data.max_length}, tokens=tokens, adapt=start is not None)
+    chosen = choose(preset, max_length=data.max_length, tokens=tokens, adapt=start is not None)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
@@ -126,11 +126,6 @@ def appraise(
             f"bits per character = {found.bits_per_character:.4f}",
         ],
     )
-
-
-def _data_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    data = settings.get("data", {})
-    return data if isinstance(data, Mapping) else {}
 
 
 TASK = Task(

@@ -131,6 +131,13 @@ def prepare(
     )
 
 
+def max_length_of(settings: Mapping[str, Any]) -> int:
+    """`data.max_length`, of settings that may have mistakes."""
+    data = settings.get("data", {})
+    given = data.get("max_length") if isinstance(data, Mapping) else None
+    return given if isinstance(given, int) else DataConfig(source="").max_length
+
+
 def stand_ins() -> dict[str, int]:
     return {"vocab_size": UNKNOWN_VOCABULARY}
 
