@@ -12,7 +12,7 @@ from attendo.bundle import Bundle
 from attendo.data.texts import chunks
 from attendo.data.windows import windows_batch
 from attendo.decoding.beam import search
-from attendo.decoding.greedy import greedy_ids
+from attendo.decoding.greedy import greedy_ids, inferred
 from attendo.decoding.sampling import sampled_ids
 from attendo.decoding.search import SearchOptions
 from attendo.engines.torch_engine import target_log_probs
@@ -214,9 +214,4 @@ class Generator:
             if options.sample
             else greedy_ids(on_device, cache, bos=window[-1], eos=EOS, limit=limit, forbidden=FORBIDDEN)
         )
-        while True:
-            with torch.inference_mode():  # which belongs to the thread, so not while whoever asks goes on
-                id_ = next(ids, None)
-            if id_ is None:
-                return
-            yield id_
+        yield from inferred(ids)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,7 @@ def with_effort(settings: Mapping[str, Any], effort: Effort | None) -> Mapping[s
 
 def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     """Finds mistakes in the settings before any work is done, with stand-ins for what only the corpus can tell."""
-    for name in ("data", "tokenizer", "model", "training"):
-        if not isinstance(settings.get(name, {}), Mapping):
-            raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+    check_groups(settings)
     if start is not None and _kind(settings, start) != start.config.model.kind:
         raise ConfigError(
             f"model.kind = {settings['model']['kind']!r}: the run starts from {start.path} and keeps its model, which "
@@ -60,9 +58,7 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
         settings,
     ]
     config = from_dict(RunConfig, merge({"data": {"source": ""}}, *layers, {"model": sizes}))
-    for key, words in config.model.unused():
-        if key in settings.get("model", {}):
-            raise ConfigError(f"model.{key} = {getattr(config.model, key)!r}: has no effect, since {words}.")
+    check_used(settings, config)
     places = config.data.max_length + 1 + EXTRA_LENGTH  # with BOS
     longest = config.model.longest_target
     if longest is not None and longest + 1 < places:
@@ -71,22 +67,45 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
             f"({config.data.max_length}) and {EXTRA_LENGTH} more, so learned positions must be at least {places}."
         )
     if start is not None:
-        _check_kept(settings, config, start)
+        check_tokenizer_kept(settings, start)
+        check_model_kept(settings, config, start, follows=_vocabularies(0, 0))
 
 
-def _check_kept(settings: Mapping[str, Any], config: RunConfig, start: Bundle) -> None:
-    """What a run that starts from a bundle keeps of it: weights used in another way would be another model."""
+def check_groups(settings: Mapping[str, Any]) -> None:
+    for name in ("data", "tokenizer", "model", "training"):
+        if not isinstance(settings.get(name, {}), Mapping):
+            raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+
+
+def check_used(settings: Mapping[str, Any], config: RunConfig) -> None:
+    """That no setting of the model was asked for which does nothing beside the others."""
+    for key, words in config.model.unused():
+        if key in settings.get("model", {}):
+            raise ConfigError(f"model.{key} = {getattr(config.model, key)!r}: has no effect, since {words}.")
+
+
+def check_tokenizer_kept(settings: Mapping[str, Any], start: Bundle) -> None:
     for key, value in settings.get("tokenizer", {}).items():
         if value != getattr(start.config.tokenizer, key):
             raise ConfigError(
                 f"tokenizer.{key} = {value!r}: the run starts from {start.path} and keeps its tokenizer. Leave it out."
             )
+
+
+def check_model_kept(
+    settings: Mapping[str, Any], config: RunConfig, start: Bundle, *, follows: Collection[str] = ()
+) -> None:
+    """What a run that starts from a bundle keeps of it: weights used in another way would be another model.
+
+    follows: the settings of the model that follow from the data. A model of another kind may have more than those.
+    """
+    now, before = to_dict(config.model), to_dict(start.config.model)
+    free = (*config.model.rates, *follows, "kind")
     for key in settings.get("model", {}):
-        value, kept = getattr(config.model, key), getattr(start.config.model, key)
-        if key not in config.model.rates and key not in _vocabularies(0, 0) and value != kept:
+        if key in before and key not in free and now[key] != before[key]:
             raise ConfigError(
-                f"model.{key} = {value!r}: the run starts from {start.path} and keeps its model, where it is {kept!r}. "
-                f"Leave it out; only {', '.join(config.model.rates)} may change."
+                f"model.{key} = {now[key]!r}: the run starts from {start.path} and keeps its model, where it is "
+                f"{before[key]!r}. Leave it out; only {', '.join(config.model.rates)} may change."
             )
 
 

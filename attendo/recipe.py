@@ -8,7 +8,7 @@ from attendo.config import POSITIVE, Rule, Settings
 from attendo.data.noise_settings import NoiseConfig
 from attendo.errors import ConfigError
 from attendo.models.presets import PresetName, convolutional_sizes, recurrent_sizes, sizes
-from attendo.models.settings import AnyModel, ModelConfig
+from attendo.models.settings import AnyModel, LayerConfig, ModelConfig
 from attendo.text.corpus import CorpusFiles
 from attendo.text.tokenizer import SMALLEST_VOCAB_SIZE
 from attendo.training.settings import TrainingConfig
@@ -109,7 +109,8 @@ class RunConfig(Settings):
     def conflicts(self) -> Iterable[tuple[str, str]]:
         if self.training.embeddings == "related" and self.task != "translate":
             yield "training.embeddings", "related ones come from pairs of text, so they need the task translate"
-        if self.training.embeddings == "related" and getattr(self.model, "positions", None) == "complex":
+        waves = isinstance(self.model, LayerConfig) and self.model.positions == "complex"
+        if self.training.embeddings == "related" and waves:
             yield "training.embeddings", "related ones are vectors, and complex positions have waves instead"
         if self.training.bpe_dropout and self.tokenizer.kind != "bpe":
             yield "training.bpe_dropout", f"leaves out merges, and a tokenizer of kind {self.tokenizer.kind} has none"

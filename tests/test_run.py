@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import attendo
+from attendo import pace
 from attendo.bundle import Bundle, average_weights, load_weights, open_bundle
 from attendo.config import merge, read_yaml
 from attendo.data.store import open_store
@@ -370,10 +371,10 @@ def test_an_adaptation_is_repeated_by_its_config(finished: Bundle, tmp_path: Pat
 
 def test_minutes_become_steps_that_are_kept(tmp_path: Path) -> None:
     data = write_task(tmp_path, made_up(100))
-    bundle = train(settings=tiny(data, training={"minutes": 0.1, "schedule": "cosine"}), out=tmp_path / "run")
+    bundle = train(settings=tiny(data, training={"minutes": 0.03, "schedule": "cosine"}), out=tmp_path / "run")
     training = open_bundle(bundle.path).config.training
     assert training.steps is not None
-    assert training.minutes == 0.1
+    assert training.minutes == 0.03
     assert max(entry["step"] for entry in bundle.read_log()) == training.steps
     # The rates that were used are a function of the step and of what the config says, not of the clock.
     schedule = build_schedule(training, d_model=bundle.config.model.d_model, steps=training.steps)
@@ -591,7 +592,7 @@ def test_a_loss_that_is_not_a_number_keeps_the_last_good_checkpoint(
     def batch_loss(*arguments: Any) -> Tensor:
         nonlocal calls
         calls += 1
-        return true_loss(*arguments) * (float("nan") if calls == 20 + 8 else 1.0)  # 20 for measuring
+        return true_loss(*arguments) * (float("nan") if calls == pace.SHORT[0] + 8 else 1.0)  # after measuring
 
     monkeypatch.setattr(loss, "batch_loss", batch_loss)
     data = write_task(tmp_path, made_up(60))

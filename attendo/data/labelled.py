@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from attendo.data.batching import Indices, Lengths
-from attendo.data.prepare import Prepared, open_prepared
+from attendo.data.prepare import Prepared, open_prepared, tokenizers_key
 from attendo.data.store import PairStore, StoreWriter
 from attendo.data.text_batch import TextBatch, segments_batch
 from attendo.errors import DataError
@@ -100,9 +100,7 @@ def prepare_labelled(
     cut at its end.
     """
     digests = [_digest(one) for one in (path, valid_path) if one is not None]
-    given = None if tokenizers is None else sha256(json.dumps(tokenizers.files()).encode())
-    learned = None if tokenizers is not None else [kind, vocab_size]
-    key = ["labelled", FORMAT, digests, columns, labels, given, learned, max_length]
+    key = ["labelled", FORMAT, digests, columns, labels, *tokenizers_key(tokenizers, kind, vocab_size), max_length]
     folder = cache / sha256(json.dumps(key).encode())[:16]
     found = open_prepared(folder)
     if found is not None:

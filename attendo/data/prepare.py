@@ -59,6 +59,13 @@ class Survey:
     n_words: int
 
 
+def tokenizers_key(tokenizers: TokenizerPair | None, *learned: object) -> tuple[str | None, list[object] | None]:
+    """What a folder of the cache is named by: those that are given, or what others are learned by."""
+    if tokenizers is None:
+        return None, [*learned]
+    return sha256(json.dumps(tokenizers.files()).encode()), None
+
+
 def prepare(
     files: CorpusFiles,
     valid_files: CorpusFiles | None,
@@ -77,10 +84,8 @@ def prepare(
     """
     digest = fingerprint(files)
     valid_digest = None if valid_files is None else fingerprint(valid_files)
-    given = None if tokenizers is None else sha256(json.dumps(tokenizers.files()).encode())
-    learned = None if tokenizers is not None else [kind, vocab_size, joint]
-    key = sha256(json.dumps([FORMAT, digest, valid_digest, given, learned, max_length]).encode())[:16]
-    folder = cache / key
+    key = [FORMAT, digest, valid_digest, *tokenizers_key(tokenizers, kind, vocab_size, joint), max_length]
+    folder = cache / sha256(json.dumps(key).encode())[:16]
     found = open_prepared(folder)
     if found is not None:
         reporter.say(f"Using the tokenised corpus of an earlier run ({folder}).")

@@ -59,6 +59,11 @@ def places_of(ends: NDArray[np.int64], indices: NDArray[np.int64]) -> tuple[NDAr
     return np.repeat(starts - before, counts) + np.arange(counts.sum()), counts
 
 
+def in_parts(rows: Sequence[list[int]], longest: int) -> list[list[int]]:
+    """The sequences, those cut that are longer than that."""
+    return [ids[i : i + longest] for ids in rows for i in range(0, len(ids), longest)]
+
+
 @dataclass(frozen=True)
 class PairStore:
     """Pairs of sequences of ids, without control ids."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from attendo.data.prepare import Prepared, open_prepared
-from attendo.data.store import StoreWriter
+from attendo.data.prepare import Prepared, open_prepared, tokenizers_key
+from attendo.data.store import StoreWriter, in_parts
 from attendo.errors import DataError
 from attendo.reporting import Reporter
 from attendo.storage import sha256, storage_errors
@@ -59,10 +59,9 @@ def prepare_texts(
     """
     digest = _fingerprint(files)
     valid_digest = None if valid_file is None else _fingerprint([valid_file])
-    given = None if tokenizers is None else sha256(json.dumps(tokenizers.files()).encode())
-    learned = None if tokenizers is not None else [kind, vocab_size]
     length = max_length if unit == "line" else None
-    key = ["texts", FORMAT, unit, share, most, digest, valid_digest, given, learned, length]
+    learning = tokenizers_key(tokenizers, kind, vocab_size)
+    key = ["texts", FORMAT, unit, share, most, digest, valid_digest, *learning, length]
     folder = cache / sha256(json.dumps(key).encode())[:16]
     found = open_prepared(folder)
     if found is not None:
@@ -86,7 +85,7 @@ def prepare_texts(
         for texts in _batches(splits, unit, reporter):
             rows = [ids or [EOS] for ids in tokenizers.source.encode_batch(texts)]
             if unit == "line":
-                rows = [ids[i : i + max_length] for ids in rows for i in range(0, len(ids), max_length)]
+                rows = in_parts(rows, max_length)
             n_rows += len(rows)
             writer.append(rows, [[] for _ in rows])
         n_tokens = writer.ends["source"]

@@ -75,6 +75,16 @@ def ids_of_one(
         yield found[-1]
 
 
+def inferred(ids: Iterator[int]) -> Iterator[int]:
+    """The ids, each found in inference mode; that belongs to the thread, so it ends while whoever asks goes on."""
+    while True:
+        with torch.inference_mode():
+            id_ = next(ids, None)
+        if id_ is None:
+            return
+        yield id_
+
+
 def follow(
     step: Step[State],
     select: Select[State],

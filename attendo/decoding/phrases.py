@@ -1,8 +1,7 @@
 """Phrases that a hypothesis must hold, and how far a prefix is with them. Without torch, as every engine is asked so.
 
 A hypothesis holds the phrases of its sentence if each of them can be given a run of ids of its own that is one of its
-alternatives. No two runs overlap, and that of a phrase that comes after another begins where the other's has ended, or
-later.
+alternatives, and no two runs overlap.
 
 To which run an id belongs may be open for long: "a b" can be the phrase "a b", or the beginning of "a b c", or both
 where "a b" comes once more. So all readings of a prefix that can still turn out best are followed at the same time, as
@@ -12,7 +11,6 @@ the states of an automaton, which is made only as far as prefixes go.
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 Run = tuple[int, ...]
@@ -25,12 +23,10 @@ NONE = -1
 class Phrase:
     """Ids that must come one after the other: one of the alternatives.
 
-    after: the number of another phrase of the same sentence that must have come before.
     not_before: ids that may not follow at once, such as pieces that would go on with the last word.
     """
 
     alternatives: tuple[Run, ...]
-    after: int | None = None
     not_before: frozenset[int] = frozenset()
 
 
@@ -64,9 +60,6 @@ class Wanted:
     """
 
     def __init__(self, phrases: Sequence[Phrase], *, never: Collection[int] = ()) -> None:
-        for i, phrase in enumerate(phrases):
-            if phrase.after is not None and phrase.after not in range(len(phrases)):
-                raise ValueError(f"phrase {i} comes after phrase {phrase.after}, but there are only {len(phrases)}.")
         self._phrases = phrases
         self._runs = [
             tuple(sorted({run for run in phrase.alternatives if set(never).isdisjoint(run)})) for phrase in phrases
@@ -85,9 +78,9 @@ class Wanted:
         """
         if met not in self._begun:
             first: dict[int, int] = {}
-            for i, phrase in enumerate(self._phrases):
-                if not met >> i & 1 and (phrase.after is None or met >> phrase.after & 1):
-                    first.setdefault(self._kinds[i], i)
+            for i, kind in enumerate(self._kinds):
+                if not met >> i & 1:
+                    first.setdefault(kind, i)
             self._begun[met] = [
                 (run[0], Reading(met | 1 << i, run[1:], i if self._phrases[i].not_before else NONE))
                 for i in first.values()
@@ -118,17 +111,12 @@ class Wanted:
         return self._known[followed]
 
     def _alike(self) -> list[int]:
-        """A number for each phrase: the same for the same alternatives, followed by phrases that are alike."""
-        afters = [() if phrase.after is None else (phrase.after,) for phrase in self._phrases]
-        kinds = [0] * len(afters)
-        followers: list[list[int]] = [[] for _ in afters]
-        numbers: dict[tuple[tuple[Run, ...], frozenset[int], tuple[int, ...]], int] = {}
-        for i in reversed(list(TopologicalSorter(dict(enumerate(afters))).static_order())):  # a circle is a CycleError
-            key = self._runs[i], self._phrases[i].not_before, tuple(sorted(followers[i]))
-            kinds[i] = numbers.setdefault(key, len(numbers))
-            for after in afters[i]:
-                followers[after].append(kinds[i])
-        return kinds
+        """A number for each phrase: the same for the same alternatives, before the same ids."""
+        numbers: dict[tuple[tuple[Run, ...], frozenset[int]], int] = {}
+        return [
+            numbers.setdefault((runs, phrase.not_before), len(numbers))
+            for runs, phrase in zip(self._runs, self._phrases, strict=True)
+        ]
 
 
 class Progress:

@@ -218,14 +218,15 @@ def _note(reading: _Reading, chunk: Chunk, found: Findings, sound: Mask, quick: 
 
 def _whole(parts: list[NDArray[T]]) -> NDArray[T]:
     """The parts as one, which from then on is all that is kept of them; no more than one is there twice meanwhile."""
-    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
-    end = len(whole)
-    while parts:
-        part = parts.pop()
-        whole[end - len(part) : end] = part
-        end -= len(part)
-    parts.append(whole)
-    return whole
+    if len(parts) > 1:
+        whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
+        end = len(whole)
+        while parts:
+            part = parts.pop()
+            whole[end - len(part) : end] = part
+            end -= len(part)
+        parts.append(whole)
+    return parts[0]
 
 
 def _taken(parts: list[NDArray[T]]) -> NDArray[T]:

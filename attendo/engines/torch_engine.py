@@ -18,7 +18,7 @@ from torch import Tensor
 from attendo.data.batch import lengths, make_batch, pad
 from attendo.decoding.beam import Watch, beam_search, search
 from attendo.decoding.constrained import constrained_search, inner_beam, width
-from attendo.decoding.greedy import greedy_ids
+from attendo.decoding.greedy import greedy_ids, inferred
 from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
 from attendo.engines.batches import sorted_batches
@@ -169,12 +169,7 @@ class TorchEngine:
             ids = greedy_ids(
                 self._stepper(), self._start([source]), bos=BOS, eos=EOS, limit=limit, forbidden=self.forbidden
             )
-        while True:
-            with torch.inference_mode():  # which belongs to the thread, so not while whoever asks goes on
-                id_ = next(ids, None)
-            if id_ is None:
-                return
-            yield id_
+        yield from inferred(ids)
 
     def _side_by_side(
         self, work: Callable[[Sequence[int]], list[list[Hypothesis]]], batches: Sequence[Sequence[int]]

@@ -19,15 +19,14 @@ from attendo.models.bert import Classifier
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
-from attendo.tasks.language_model import settle
-from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.training.loop import Validation
 from attendo.translator import exponential
 
 COLUMNS = DataConfig(source="").columns
 
 
-def choose(preset: RecipeName, data: Mapping[str, Any], *, texts: int, start: Bundle | None) -> dict[str, Any]:
+def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | None) -> dict[str, Any]:
     """Model and training settings as plain values, for so many texts.
 
     From nothing, little can be learned from a few thousand texts: a small model, much dropout, and the mean of all
@@ -56,7 +55,7 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, texts: int, start: Bu
         "kind": "classifier",
         **sizes,
         "positions": "learned",
-        "n_positions": data.get("max_length", DataConfig(source="").max_length),
+        "n_positions": max_length,
         "norm_place": "pre",
         "activation": "gelu",
         "pooling": "mean",
@@ -67,8 +66,7 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, texts: int, start: Bu
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    data = settings.get("data", {})
-    chosen = choose(preset, data if isinstance(data, Mapping) else {}, texts=1, start=start)
+    chosen = choose(preset, max_length=text_plan.max_length_of(settings), texts=1, start=start)
     config = text_plan.check(settings, start, chosen=chosen, fixed={**text_plan.stand_ins(), "n_labels": 2})
     if config.data.more:
         raise ConfigError(f"{config.data.more[0]}: a classifier learns from one file. Put the lines together in one.")
@@ -101,7 +99,7 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     texts = corpus.facts["texts"]["kept"]
-    chosen = choose(preset, {"max_length": data.max_length}, texts=texts, start=start)
+    chosen = choose(preset, max_length=data.max_length, texts=texts, start=start)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size + 1, "n_labels": len(corpus.facts["labels"])}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
@@ -120,7 +118,7 @@ def inherit(model: nn.Module, start: Bundle) -> None:
     load_weights(model, {**own, **known}, where=str(start.path))
 
 
-class LabelJudge:
+class LabelJudge(Judge):
     """The share of held-out texts whose label is told right."""
 
     def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
@@ -158,9 +156,6 @@ class LabelJudge:
             "({weights}).",
         )
 
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
-        return {}
-
     def _scores(self) -> tuple[ClassificationScores, float]:
         probabilities = self.classifier.probabilities(self.texts)
         truth = torch.tensor(self.truth)
@@ -187,14 +182,12 @@ def appraise(
 TASK = Task(
     starts_from=("masked-language-model", "classify"),
     check=check,
-    settle=settle,
     prepare=prepare,
     reopen=open_prepared,
     resolve=resolve,
     examples=rows_of,
     inherit=inherit,
     announce=text_plan.announce,
-    warn=lambda _corpus, _start: None,
     judge=LabelJudge,
     appraise=appraise,
 )

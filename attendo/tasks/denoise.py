@@ -1,8 +1,8 @@
 """Text → a model that mends spoiled text, from which any text-to-text model can start."""
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,18 @@ from attendo.data.loader import Pairs
 from attendo.data.masking import side_of
 from attendo.data.noise_settings import SENTINELS, BartNoise, SpanNoise
 from attendo.data.prepare import Prepared, open_prepared
-from attendo.data.texts import prepare_texts
+from attendo.data.store import in_parts
 from attendo.engines.torch_engine import target_log_probs
 from attendo.errors import ConfigError
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.presets import sizes
 from attendo.nn.masks import padding_mask
 from attendo.plan import UNKNOWN_VOCABULARY
-from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
-from attendo.tasks.language_model import settle
 from attendo.tasks.masked import MOST_VALID, VALID_SEED, VALID_SHARE
-from attendo.tasks.task import Task, Verdict
+from attendo.tasks.task import Judge, Task, Verdict
 from attendo.tasks.translate import inherit
 from attendo.training.loop import Validation
 from attendo.translator import exponential
@@ -66,33 +65,13 @@ def choose(preset: RecipeName, style: str, *, max_length: int, tokens: int, star
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    data = settings.get("data", {})
-    length = data.get("max_length", DataConfig(source="").max_length) if isinstance(data, Mapping) else 1
     style = _style(settings, start)
-    chosen = choose(preset, style, max_length=length, tokens=1, start=start)
+    chosen = choose(preset, style, max_length=text_plan.max_length_of(settings), tokens=1, start=start)
     config = text_plan.check(settings, start, chosen=chosen, fixed=_fixed(UNKNOWN_VOCABULARY, style))
     if not isinstance(config.noise, SpanNoise | BartNoise):
         raise ConfigError("noise.kind: denoising knows t5 and bart. Choose one with --style.")
     if start is not None and start.config.noise is not None and start.config.noise.kind != style:
         raise ConfigError(f"noise.kind = {style!r}: {start.path} was made for {start.config.noise.kind}. Leave it out.")
-
-
-def prepare(
-    data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
-) -> Prepared:
-    return prepare_texts(
-        data.texts(),
-        data.valid_source,
-        unit="line",
-        share=VALID_SHARE,
-        most=MOST_VALID,
-        tokenizers=None if start is None else start.tokenizers,
-        kind=tokenizer.kind,
-        vocab_size=tokenizer.vocab_size,
-        max_length=data.max_length,
-        cache=cache,
-        reporter=reporter,
-    )
 
 
 def resolve(
@@ -122,7 +101,7 @@ def pairs_of(corpus: Prepared, config: RunConfig) -> Pairs:
     )
 
 
-class MendingJudge:
+class MendingJudge(Judge):
     """The loss on what was spoiled of text that is held out, always in the same way."""
 
     def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
@@ -131,7 +110,7 @@ class MendingJudge:
         tokenizer, longest = corpus.tokenizers.source, config.data.max_length
         rows = tokenizer.encode_batch([text for text, _ in corpus.valid])
         self.pairs = NoisyPairs(
-            side_of([ids[i : i + longest] for ids in rows for i in range(0, len(ids), longest)]),
+            side_of(in_parts(rows, longest)),
             config.noise,
             first_extra=tokenizer.vocab_size,
             max_length=longest,
@@ -142,12 +121,6 @@ class MendingJudge:
         nats, _count = self._nats()
         facts = {"loss": nats, "perplexity": exponential(nats)}
         return Validation(score=-nats, facts=facts)
-
-    def in_words(self, entry: Mapping[str, Any]) -> str:
-        return (
-            f"Validation at step {entry['step']:,}: loss {entry['loss']:.4f}, perplexity {entry['perplexity']:.2f}"
-            f"{', the best so far' if entry['best'] else ''}"
-        )
 
     def verdict(self, reporter: Reporter) -> Verdict:  # noqa: ARG002
         nats, count = self._nats()
@@ -162,9 +135,6 @@ class MendingJudge:
             samples=[],
             words=f"Validation: loss {nats:.4f} nats per target piece, perplexity {perplexity:.2f} ({{weights}}).",
         )
-
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
-        return {}
 
     def _nats(self) -> tuple[float, int]:
         """Per target piece, EOS included, and of how many."""
@@ -200,13 +170,11 @@ def _fixed(vocab_size: int, style: str) -> dict[str, int]:
 TASK = Task(
     starts_from=("denoise",),
     check=check,
-    settle=settle,
-    prepare=prepare,
+    prepare=partial(text_plan.prepare, unit="line", share=VALID_SHARE, most=MOST_VALID),
     reopen=open_prepared,
     resolve=resolve,
     examples=pairs_of,
     inherit=inherit,
     announce=text_plan.announce,
-    warn=lambda _corpus, _start: None,
     judge=MendingJudge,
 )

@@ -20,9 +20,10 @@ from attendo.machine import DeviceName
 from attendo.models.presets import PresetName, vision_sizes
 from attendo.models.settings import VisionConfig
 from attendo.pictures import PictureClassifier
+from attendo.plan import check_model_kept
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
-from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.training.loop import Validation
 from attendo.training.settings import BOUNDS
 from attendo.translator import exponential
@@ -68,13 +69,7 @@ def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None)
         if key in settings.get("model", {}):
             raise ConfigError(f"model.{key}: follows from the pictures. Leave it out; data.size sets height and width.")
     if start is not None:
-        model = to_dict(start.config.model)
-        for key, value in settings.get("model", {}).items():
-            if key not in config.model.rates and value != model[key]:
-                raise ConfigError(
-                    f"model.{key} = {value!r}: the run starts from {start.path} and keeps its model, where it is "
-                    f"{model[key]!r}. Leave it out."
-                )
+        check_model_kept(settings, config, start)
 
 
 def prepare(
@@ -137,7 +132,7 @@ def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
     )
 
 
-class PictureJudge:
+class PictureJudge(Judge):
     """Tells the labels of the validation pictures, and counts."""
 
     def __init__(self, model: nn.Module, corpus: PreparedPictures, config: RunConfig, device: torch.device) -> None:
@@ -170,9 +165,6 @@ class PictureJudge:
             samples=[],
         )
 
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
-        return {}
-
     def _logits(self, model: nn.Module) -> Tensor:
         with torch.inference_mode():
             parts = np.array_split(np.arange(len(self.corpus.valid)), max(1, len(self.corpus.valid) // AT_ONCE))
@@ -197,14 +189,12 @@ def appraise(
 TASK = Task(
     starts_from=("classify-images",),
     check=check,
-    settle=lambda data, _start: data,
     prepare=prepare,
     reopen=open_pictures,
     resolve=resolve,
     examples=examples,
     inherit=inherit,
     announce=announce,
-    warn=lambda _corpus, _start: None,
     judge=PictureJudge,
     appraise=appraise,
 )

@@ -1,7 +1,7 @@
 """Text → a model that continues texts."""
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,15 +10,14 @@ from torch import nn
 from attendo.bundle import Bundle
 from attendo.data.loader import Pairs
 from attendo.data.prepare import Prepared, open_prepared
-from attendo.data.texts import prepare_texts
 from attendo.data.windows import Windows
 from attendo.generator import Generator
 from attendo.machine import DeviceName
 from attendo.models.gpt import GPT
-from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
-from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.tasks.translate import inherit
 from attendo.text.corpus import read_lines
 from attendo.training.loop import Validation
@@ -47,7 +46,7 @@ LLAMA_TRAINING = {
 }
 
 
-def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, adapt: bool) -> dict[str, Any]:
+def choose(preset: RecipeName, *, max_length: int, tokens: int, adapt: bool) -> dict[str, Any]:
     """Model and training settings as plain values, for a text of so many tokens."""
     size = text_plan.size_for(preset, tokens)
     layers, training = text_plan.layers_for(size), text_plan.training_for(size, tokens)
@@ -59,36 +58,14 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, adapt: b
         model = {**layers, **sizes, **LLAMA_PARTS}
         training |= {**LLAMA_TRAINING, "learning_rate": 0.64 / layers["d_model"]}
     else:
-        model = {**layers, **GPT_PARTS, "n_positions": data.get("max_length", DataConfig(source="").max_length)}
+        model = {**layers, **GPT_PARTS, "n_positions": max_length}
     model |= {"kind": "gpt", "residual_dropout": 0.1 if training["epochs"] > 3 else 0.0}
     return {"task": "language-model", "model": model, "training": training}
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    chosen = choose(preset, _data_of(settings), tokens=1, adapt=start is not None)
+    chosen = choose(preset, max_length=text_plan.max_length_of(settings), tokens=1, adapt=start is not None)
     text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
-
-
-def settle(data: DataConfig, _: Bundle | None) -> DataConfig:
-    return data
-
-
-def prepare(
-    data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
-) -> Prepared:
-    return prepare_texts(
-        data.texts(),
-        data.valid_source,
-        unit="text",
-        share=VALID_SHARE,
-        most=MOST_VALID,
-        tokenizers=None if start is None else start.tokenizers,
-        kind=tokenizer.kind,
-        vocab_size=tokenizer.vocab_size,
-        max_length=data.max_length,
-        cache=cache,
-        reporter=reporter,
-    )
 
 
 def resolve(
@@ -101,7 +78,7 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
-    chosen = choose(preset, {"max_length": data.max_length}, tokens=tokens, adapt=start is not None)
+    chosen = choose(preset, max_length=data.max_length, tokens=tokens, adapt=start is not None)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
@@ -110,7 +87,7 @@ def windows_of(corpus: Prepared, config: RunConfig) -> Pairs:
     return Windows(corpus.store.source.ids, length=config.data.max_length, seed=config.seed)
 
 
-class PerplexityJudge:
+class PerplexityJudge(Judge):
     """The loss on text that is held out, all of it, and a few words of the model's own."""
 
     def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
@@ -122,12 +99,6 @@ class PerplexityJudge:
         found = self.generator.score(self.texts)
         facts = {"loss": found.nats, "perplexity": exponential(found.nats)}
         return Validation(score=-found.nats, facts=facts)
-
-    def in_words(self, entry: Mapping[str, Any]) -> str:
-        return (
-            f"Validation at step {entry['step']:,}: loss {entry['loss']:.4f}, perplexity {entry['perplexity']:.2f}"
-            f"{', the best so far' if entry['best'] else ''}"
-        )
 
     def verdict(self, reporter: Reporter) -> Verdict:
         found = self.generator.score(self.texts, reporter=reporter)
@@ -150,9 +121,6 @@ class PerplexityJudge:
             f"{found.bits_per_character:.3f} bits per character ({{weights}}).",
         )
 
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
-        return {}
-
 
 def appraise(
     bundle: Bundle, path: str, _columns: tuple[int, int] | None, device: DeviceName, reporter: Reporter
@@ -170,22 +138,15 @@ def appraise(
     )
 
 
-def _data_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    data = settings.get("data", {})
-    return data if isinstance(data, Mapping) else {}
-
-
 TASK = Task(
     starts_from=("language-model",),
     check=check,
-    settle=settle,
-    prepare=prepare,
+    prepare=partial(text_plan.prepare, unit="text", share=VALID_SHARE, most=MOST_VALID),
     reopen=open_prepared,
     resolve=resolve,
     examples=windows_of,
     inherit=inherit,
     announce=text_plan.announce,
-    warn=lambda _corpus, _start: None,
     judge=PerplexityJudge,
     appraise=appraise,
 )

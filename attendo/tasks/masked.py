@@ -1,7 +1,7 @@
 """Text → a model that tells what is behind a mask."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,16 +13,15 @@ from attendo.data.loader import Pairs
 from attendo.data.masking import MaskedRows, side_of
 from attendo.data.noise_settings import MaskNoise
 from attendo.data.prepare import Prepared, open_prepared
-from attendo.data.texts import prepare_texts
+from attendo.data.store import in_parts
 from attendo.errors import ConfigError
 from attendo.filler import MaskScore, score_masked
 from attendo.machine import DeviceName, ready
 from attendo.models.bert import Bert
-from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
-from attendo.tasks.language_model import settle
-from attendo.tasks.task import Appraisal, Task, Verdict
+from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.tasks.translate import inherit
 from attendo.text.corpus import read_lines, trim
 from attendo.text.tokenizer import Tokenizer
@@ -36,7 +35,7 @@ VALID_SEED = 0  # what is hidden in a validation is always the same
 PARTS = {"positions": "learned", "norm_place": "pre", "activation": "gelu"}
 
 
-def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, start: Bundle | None) -> dict[str, Any]:
+def choose(preset: RecipeName, *, max_length: int, tokens: int, start: Bundle | None) -> dict[str, Any]:
     """Model and training settings as plain values, for a text of so many tokens."""
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is a masked one. Choose another, or auto.")
@@ -47,13 +46,12 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, start: B
         kept = {"model": {"kind": "bert"}, "noise": to_dict(start.config.noise)}
         return {"task": "masked-language-model", **kept, "training": text_plan.adapting(training)}
     shared = {"task": "masked-language-model", "noise": {"kind": "mask"}}
-    places = {"n_positions": data.get("max_length", DataConfig(source="").max_length)}
+    places = {"n_positions": max_length}
     return {**shared, "model": {"kind": "bert", **text_plan.layers_for(size), **PARTS, **places}, "training": training}
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    data = settings.get("data", {})
-    chosen = choose(preset, data if isinstance(data, Mapping) else {}, tokens=1, start=start)
+    chosen = choose(preset, max_length=text_plan.max_length_of(settings), tokens=1, start=start)
     config = text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
     if not isinstance(config.noise, MaskNoise):
         raise ConfigError("noise.kind: a masked language model learns from masks. Leave it out, or use --task denoise.")
@@ -63,24 +61,6 @@ def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None)
             f"noise.next_sentence = {config.noise.next_sentence}: the run keeps the model it starts from, where it "
             f"is {before.next_sentence}. Leave it out."
         )
-
-
-def prepare(
-    data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter
-) -> Prepared:
-    return prepare_texts(
-        data.texts(),
-        data.valid_source,
-        unit="line",
-        share=VALID_SHARE,
-        most=MOST_VALID,
-        tokenizers=None if start is None else start.tokenizers,
-        kind=tokenizer.kind,
-        vocab_size=tokenizer.vocab_size,
-        max_length=data.max_length - CONTROLS,
-        cache=cache,
-        reporter=reporter,
-    )
 
 
 def resolve(
@@ -93,7 +73,7 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
-    chosen = choose(preset, {"max_length": data.max_length}, tokens=tokens, start=start)
+    chosen = choose(preset, max_length=data.max_length, tokens=tokens, start=start)
     noise = merge(chosen["noise"], settings.get("noise") or {})
     vocab_size = corpus.tokenizers.source.vocab_size + 1
     fixed = {"vocab_size": vocab_size, "next_sentence": bool(noise.get("next_sentence"))}
@@ -111,7 +91,7 @@ def rows_of(corpus: Prepared, config: RunConfig) -> Pairs:
     )
 
 
-class MaskJudge:
+class MaskJudge(Judge):
     """The loss on what is hidden of text that is held out."""
 
     def __init__(self, model: nn.Module, corpus: Prepared, config: RunConfig, device: torch.device) -> None:
@@ -149,9 +129,6 @@ class MaskJudge:
             "({weights}).",
         )
 
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
-        return {}
-
     def _score(self) -> MaskScore:
         return score_masked(self.model, self.rows, device=self.device)
 
@@ -179,23 +156,20 @@ def appraise(
 
 def _rows(tokenizer: Tokenizer, noise: MaskNoise, lines: Iterable[str], max_length: int) -> MaskedRows:
     """Lines with gaps, always the same."""
-    room = max_length - CONTROLS
     rows = tokenizer.encode_batch([trim(line) for line in lines if line.strip()])
-    side = side_of([ids[i : i + room] for ids in rows for i in range(0, len(ids), room)])
+    side = side_of(in_parts(rows, max_length - CONTROLS))
     return MaskedRows(side, tokenizer, noise, max_length=max_length, seed=VALID_SEED)
 
 
 TASK = Task(
     starts_from=("masked-language-model",),
     check=check,
-    settle=settle,
-    prepare=prepare,
+    prepare=partial(text_plan.prepare, unit="line", share=VALID_SHARE, most=MOST_VALID, controls=CONTROLS),
     reopen=open_prepared,
     resolve=resolve,
     examples=rows_of,
     inherit=inherit,
     announce=text_plan.announce,
-    warn=lambda _corpus, _start: None,
     judge=MaskJudge,
     appraise=appraise,
 )

@@ -69,12 +69,17 @@ class Judge(Protocol):
 
     def in_words(self, entry: Mapping[str, Any]) -> str:
         """A validation's entry in the log, for people."""
+        return (
+            f"Validation at step {entry['step']:,}: loss {entry['loss']:.4f}, perplexity {entry['perplexity']:.2f}"
+            f"{', the best so far' if entry['best'] else ''}"
+        )
 
     def verdict(self, reporter: Reporter) -> Verdict:
         """In the end, with the weights that are kept."""
 
-    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:
+    def more(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:  # noqa: ARG002
         """Scores that need the whole bundle."""
+        return {}
 
 
 class Prepare(Protocol):
@@ -119,14 +124,14 @@ class Task:
 
     starts_from: tuple[TaskName, ...]
     check: Callable[[Mapping[str, Any], RecipeName, Bundle | None], None]
-    settle: Callable[[DataConfig, Bundle | None], DataConfig]
     prepare: Prepare
     reopen: Callable[[Path], Corpus | None]
     resolve: Resolve
     examples: Callable[[Any, RunConfig], Pairs]
     inherit: Callable[[nn.Module, Bundle], None]
     announce: Callable[[RunConfig, Mapping[str, Any]], str]
-    warn: Callable[[Any, Bundle], str | None]
     judge: Callable[[nn.Module, Any, RunConfig, torch.device], Judge]
+    settle: Callable[[DataConfig, Bundle | None], DataConfig] = lambda data, _: data
     begin: Callable[[nn.Module, Any, RunConfig], None] = lambda *_: None
+    warn: Callable[[Any, Bundle], str | None] = lambda *_: None
     appraise: Callable[[Bundle, str, tuple[int, int] | None, DeviceName, Reporter], Appraisal] | None = None

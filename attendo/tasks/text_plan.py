@@ -1,15 +1,18 @@
 """From what a user gave to the whole config of a run that learns from text without translations."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from attendo.bundle import Bundle
 from attendo.config import from_dict, merge, to_dict
 from attendo.data.prepare import Prepared
+from attendo.data.texts import Unit, prepare_texts
 from attendo.errors import ConfigError
 from attendo.models.presets import PresetName
-from attendo.plan import UNKNOWN_VOCABULARY
-from attendo.recipe import DataConfig, RecipeName, RunConfig
+from attendo.plan import UNKNOWN_VOCABULARY, check_groups, check_model_kept, check_tokenizer_kept, check_used
+from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
+from attendo.reporting import Reporter
 from attendo.training.settings import BOUNDS, TrainingConfig
 
 # What belongs to pairs of texts, and would do nothing here.
@@ -76,9 +79,7 @@ def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, 
 
     chosen: by the preset. fixed: the settings of the model that follow from the data.
     """
-    for name in ("data", "tokenizer", "model", "training"):
-        if not isinstance(settings.get(name, {}), Mapping):
-            raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+    check_groups(settings)
     for group, keys in OF_PAIRS.items():
         for key in keys:
             value = settings.get(group, {}).get(key)
@@ -87,30 +88,54 @@ def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, 
     config = from_dict(
         RunConfig, merge({"data": {"source": ""}}, chosen, kept_of(start), settings, {"model": {**fixed}})
     )
-    given = settings.get("model", {})
-    for key, words in config.model.unused():
-        if key in given:
-            raise ConfigError(f"model.{key} = {getattr(config.model, key)!r}: has no effect, since {words}.")
+    check_used(settings, config)
     if config.model.longest_target is not None and config.model.longest_target + 1 < config.data.max_length:
         raise ConfigError(
             f"model.n_positions = {config.model.longest_target + 1}: rows have data.max_length "
             f"({config.data.max_length}) pieces, and learned positions must be as many."
         )
     if start is not None:
-        before = to_dict(start.config.model)
-        for key, value in given.items():
-            if key in before and key not in (*config.model.rates, *fixed, "kind") and value != before[key]:
-                raise ConfigError(
-                    f"model.{key} = {value!r}: the run starts from {start.path} and keeps its model, where it is "
-                    f"{before[key]!r}. Leave it out; only {', '.join(config.model.rates)} may change."
-                )
-        for key, value in settings.get("tokenizer", {}).items():
-            if value != getattr(start.config.tokenizer, key):
-                raise ConfigError(
-                    f"tokenizer.{key} = {value!r}: the run starts from {start.path} and keeps its tokenizer. Leave it "
-                    "out."
-                )
+        check_tokenizer_kept(settings, start)
+        check_model_kept(settings, config, start, follows=fixed)
     return config
+
+
+def prepare(
+    data: DataConfig,
+    tokenizer: TokenizerConfig,
+    start: Bundle | None,
+    cache: Path,
+    reporter: Reporter,
+    *,
+    unit: Unit,
+    share: float,
+    most: int,
+    controls: int = 0,
+) -> Prepared:
+    """Tokenises the text.
+
+    unit, share, most: as `prepare_texts` has them. controls: ids that a row needs beside those of the text.
+    """
+    return prepare_texts(
+        data.texts(),
+        data.valid_source,
+        unit=unit,
+        share=share,
+        most=most,
+        tokenizers=None if start is None else start.tokenizers,
+        kind=tokenizer.kind,
+        vocab_size=tokenizer.vocab_size,
+        max_length=data.max_length - controls,
+        cache=cache,
+        reporter=reporter,
+    )
+
+
+def max_length_of(settings: Mapping[str, Any]) -> int:
+    """`data.max_length`, of settings that may have mistakes."""
+    data = settings.get("data", {})
+    given = data.get("max_length") if isinstance(data, Mapping) else None
+    return given if isinstance(given, int) else DataConfig(source="").max_length
 
 
 def stand_ins() -> dict[str, int]:

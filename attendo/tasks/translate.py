@@ -24,7 +24,7 @@ from attendo.models.transformer import Transformer
 from attendo.plan import check_settings, misfit, resolve
 from attendo.recipe import DataConfig, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
-from attendo.tasks.task import Task, Verdict
+from attendo.tasks.task import Judge, Task, Verdict
 from attendo.text.corpus import UnequalError, languages_of
 from attendo.training.loop import Validation
 from attendo.translator import Translator
@@ -109,7 +109,7 @@ def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
     )
 
 
-class TranslationJudge:
+class TranslationJudge(Judge):
     """Translates the validation pairs, and scores that."""
 
     def __init__(self, model: nn.Module, prepared: Prepared, config: RunConfig, device: torch.device) -> None:

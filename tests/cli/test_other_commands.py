@@ -216,14 +216,14 @@ def test_what_info_cannot_tell(arguments, code, words):
 
 
 def test_sample_writes_six_files(tmp_path):
-    result = attendo("sample", tmp_path / "sample", "--pairs", 200)
+    result = attendo("sample", tmp_path / "sample", "--pairs", 701)
     assert (result.code, result.out) == (0, f"{tmp_path / 'sample'}\n")
     assert result.err.startswith("Train on it: attendo train ")
     names = sorted(path.name for path in (tmp_path / "sample").iterdir())
     assert names == sorted(f"{part}.{side}" for part in ("train", "valid", "test") for side in ("en", "de"))
-    other = attendo("sample", tmp_path / "other", "--pairs", 200, "--seed", 2, "--quiet", "--json")
+    other = attendo("sample", tmp_path / "other", "--pairs", 701, "--seed", 2, "--quiet", "--json")
     assert other.err == ""
-    assert other.json()["train_pairs"] == 200
+    assert other.json()["train_pairs"] == 701
     assert other.json()["directory"] == str(tmp_path / "other")
     assert (tmp_path / "other" / "train.de").read_bytes() != (tmp_path / "sample" / "train.de").read_bytes()
 

@@ -15,7 +15,7 @@ from typing import IO
 import pytest
 
 from attendo.cli import stream
-from attendo.cli.stream import arriving
+from attendo.cli.stream import FIRST, arriving
 from tests.untrained import sentences, untrained_bundle
 
 SECONDS = 60.0  # that a test waits for what must come
@@ -211,7 +211,8 @@ def test_it_ends_soon_in_the_midst_of_much_work(path, number, code):
     with started("translate", path, "--beam", 20, "--batch-size", 1) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        lines = "".join(f"{line}\n" for line in sentences(500)) * 20
+        soon = "\n" * (FIRST - 1)  # all but one line of the first chunk
+        lines = soon + "".join(f"{line}\n" for line in sentences(500)) * 20
         threading.Thread(target=feed, args=[process.stdin, lines.encode()], daemon=True).start()
         assert process.stdout.readline()
         began = time.monotonic()

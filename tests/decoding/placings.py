@@ -8,12 +8,12 @@ from attendo.decoding.phrases import Phrase
 Place = tuple[int, int] | None
 
 
-def phrase(*alternatives: Sequence[int], after: int | None = None, not_before: Sequence[int] = ()) -> Phrase:
-    return Phrase(tuple(map(tuple, alternatives)), after, frozenset(not_before))
+def phrase(*alternatives: Sequence[int], not_before: Sequence[int] = ()) -> Phrase:
+    return Phrase(tuple(map(tuple, alternatives)), frozenset(not_before))
 
 
 def placings(phrases: Sequence[Phrase], ids: Sequence[int]) -> list[tuple[Place, ...]]:
-    """Every way to give phrases runs of their own, or none; a phrase that comes after another has none without it."""
+    """Every way to give phrases runs of their own, or none."""
     places: list[list[Place]] = [
         [
             None,
@@ -30,14 +30,7 @@ def placings(phrases: Sequence[Phrase], ids: Sequence[int]) -> list[tuple[Place,
 
     def fits(chosen: Sequence[Place]) -> bool:
         runs = sorted(run for run in chosen if run is not None)
-        if any(first[1] > second[0] for first, second in itertools.pairwise(runs)):
-            return False
-        for one, run in zip(phrases, chosen, strict=True):
-            if one.after is not None and run is not None:
-                before = chosen[one.after]
-                if before is None or before[1] > run[0]:
-                    return False
-        return True
+        return all(first[1] <= second[0] for first, second in itertools.pairwise(runs))
 
     return [chosen for chosen in itertools.product(*places) if fits(chosen)]
 

@@ -6,6 +6,7 @@ import torch
 
 from attendo.decoding.beam import beam_search
 from attendo.decoding.search import LengthPenalty, SearchOptions
+from tests.decoding import toy
 from tests.decoding.toy import BOS, EOS, ToyModel, exhaustive, slow_beam
 
 SOURCES = [11, 23, 5, 17, 2, 31, 7]
@@ -14,17 +15,7 @@ PENALTIES = get_args(LengthPenalty)
 
 
 def run(model, sources, limits, options, forbidden=(), prefixes=None):
-    return beam_search(
-        model.step,
-        model.select,
-        model.start(sources),
-        bos=BOS,
-        eos=EOS,
-        limits=limits,
-        options=options,
-        forbidden=forbidden,
-        prefixes=prefixes,
-    )
+    return toy.run(beam_search, model, sources, limits, options, forbidden=forbidden, prefixes=prefixes)
 
 
 def assert_same(hypotheses, expected) -> None:

@@ -4,7 +4,8 @@ import torch
 from attendo.decoding.beam import beam_search, search
 from attendo.decoding.greedy import greedy
 from attendo.decoding.search import SearchOptions
-from tests.decoding.toy import BOS, EOS, ToyModel, slow_beam
+from tests.decoding import toy
+from tests.decoding.toy import EOS, ToyModel, slow_beam
 
 SOURCES = [11, 23, 5, 17, 2, 31, 7]
 LIMITS = [7, 3, 0, 11, 5, 2, 13]
@@ -12,17 +13,7 @@ LIMITS = [7, 3, 0, 11, 5, 2, 13]
 
 def run(model, sources, limits, *, algorithm=greedy, options=None, forbidden=(), prefixes=None):
     options = options or SearchOptions(beam=1)
-    return algorithm(
-        model.step,
-        model.select,
-        model.start(sources),
-        bos=BOS,
-        eos=EOS,
-        limits=limits,
-        options=options,
-        forbidden=forbidden,
-        prefixes=prefixes,
-    )
+    return toy.run(algorithm, model, sources, limits, options, forbidden=forbidden, prefixes=prefixes)
 
 
 def argmax_loop(model, source, limit, forbidden):

@@ -10,6 +10,7 @@ from attendo.decoding.beam import search
 from attendo.decoding.greedy import greedy
 from attendo.decoding.sampling import BITS, Uniforms, draw_ids, drawing_probs, sample
 from attendo.decoding.search import SearchOptions
+from tests.decoding import toy
 from tests.decoding.toy import BOS, EOS, ToyModel, permitted
 
 SOURCES = [11, 23, 5, 17, 2, 31, 7]
@@ -24,18 +25,8 @@ OPTIONS = [
 
 
 def run(model, sources, limits, options, *, algorithm=sample, forbidden=(), prefixes=None):
-    return algorithm(
-        model.step,
-        model.select,
-        model.start(sources),
-        bos=BOS,
-        eos=EOS,
-        limits=limits,
-        options=options,
-        keys=[[source, source + 1] for source in sources],
-        forbidden=forbidden,
-        prefixes=prefixes,
-    )
+    keys = [[source, source + 1] for source in sources]
+    return toy.run(algorithm, model, sources, limits, options, keys=keys, forbidden=forbidden, prefixes=prefixes)
 
 
 def slow_sample(model, source, limit, options, draw, forbidden, prefix):

@@ -6,8 +6,9 @@ numbers. They are looked up, not computed, so that equal prefixes have equal log
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,6 +73,32 @@ class ToyModel:
     def forced(self, source: int, ids: Sequence[int]) -> list[float]:
         """The log probability of each id and of EOS, by teacher forcing."""
         return [self.log_probs(source, ids[:t])[id_] for t, id_ in enumerate([*ids, EOS])]
+
+
+def run(
+    algorithm: Callable[..., Any],
+    model: ToyModel,
+    sources: Sequence[int],
+    limits: Sequence[int],
+    options: SearchOptions,
+    *,
+    forbidden: Sequence[int] = (),
+    prefixes: Sequence[Sequence[int]] | None = None,
+    **its_own: Any,
+) -> Any:
+    """A search with the model; `its_own`: what only this algorithm takes."""
+    return algorithm(
+        model.step,
+        model.select,
+        model.start(sources),
+        bos=BOS,
+        eos=EOS,
+        limits=limits,
+        options=options,
+        forbidden=forbidden,
+        prefixes=prefixes,
+        **its_own,
+    )
 
 
 Scored = tuple[tuple[int, ...], float]

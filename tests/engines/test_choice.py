@@ -9,7 +9,7 @@ import pytest
 
 from attendo.decoding.search import SearchOptions
 from attendo.drafting import EXTRA_LENGTH
-from attendo.engines import choice
+from attendo.engines import choice, ctranslate2_limits
 from attendo.engines.choice import AutoEngine, open_engine
 from attendo.engines.ctranslate2_engine import CTranslate2Engine
 from attendo.engines.ctranslate2_limits import representable
@@ -148,9 +148,16 @@ def test_what_the_reference_does_for_one_line_changes_no_other(bundle, monkeypat
             assert one.log_prob == (close(expected.log_prob) if scores else None)
 
 
+@pytest.fixture
+def short_tables(monkeypatch):
+    """Of so few positions that a text beyond them is soon translated."""
+    monkeypatch.setattr(ctranslate2_limits, "TABLE_POSITIONS", 397)
+
+
+@pytest.mark.usefixtures("short_tables")
 def test_a_text_that_is_too_long_for_it_sends_no_other_to_the_reference(tmp_path, monkeypatch):
     bundle = untrained_bundle(tmp_path / "long", max_length=99_991)
-    translator, long = load(bundle.path), " ".join(["two"] * 4200)
+    translator, long = load(bundle.path), " ".join(["two"] * 420)
     assert isinstance(translator.engine, AutoEngine)
     asked: list[int] = []
     for name in ("search", "score"):
@@ -248,17 +255,18 @@ def test_what_does_not_exist(bundle, given, words):
         load(bundle.path, **given)
 
 
+@pytest.mark.usefixtures("short_tables")
 def test_a_text_with_more_pieces_than_its_table_has_positions_is_for_torch(tmp_path):
     bundle = untrained_bundle(tmp_path / "long", max_length=99_991)
-    text = " ".join(["two"] * 4200)
+    text = " ".join(["two"] * 420)
     translator = load(bundle.path)
-    assert len(translator.tokenizers.source.encode(text)) > 4096
+    assert len(translator.tokenizers.source.encode(text)) > 397
     assert translator.engine.longest_target is None
     found = translator.translate(text, beam=1, max_length=3)
     assert found.parts == 1
     assert isinstance(translator.engine, AutoEngine)
     assert translator.engine._loaded is not None
-    with pytest.raises(ConfigError, match=r"longer than the 4096 positions .* use the torch engine"):
+    with pytest.raises(ConfigError, match=r"longer than the 397 positions .* use the torch engine"):
         load(bundle.path, engine="ctranslate2").translate(text, beam=1, max_length=3)
 
 

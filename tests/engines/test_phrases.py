@@ -44,11 +44,11 @@ def sources() -> list[list[int]]:
 
 
 def phrases_for(sources: list[list[int]]) -> list[list[Phrase]]:
-    """A function of the source alone: none for some, or one, or two in their order."""
+    """A function of the source alone: none for some, or one, or two."""
     found = []
     for ids in sources:
         own = [id_ % 43 + 4 for id_ in ids]
-        several = [phrase(own[:2], own[1:4] or own), phrase([own[-1]], after=0)]
+        several = [phrase(own[:2], own[1:4] or own), phrase([own[-1]])]
         found.append(several[: sum(ids) % 3])
     return found
 

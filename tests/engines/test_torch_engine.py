@@ -70,7 +70,7 @@ def ensemble(model: Transformer, other: Transformer) -> TorchEngine:
 @pytest.fixture(scope="module")
 def sources() -> list[list[int]]:
     generator = random.Random(5)
-    return [[generator.randrange(4, 53) for _ in range(generator.randint(1, 17))] for _ in range(97)]
+    return [[generator.randrange(4, 53) for _ in range(generator.randint(1, 17))] for _ in range(31)]
 
 
 def limits(sources: list[list[int]]) -> list[int]:
@@ -129,12 +129,12 @@ def searched_alone(request, sources):
     return way, engine, way.search(engine, sources, batch_size=1)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+@pytest.mark.parametrize("batch_size", [2, 7, 64])
 def test_results_do_not_depend_on_the_rest_of_the_batch(sources, searched_alone, batch_size):
     way, engine, alone = searched_alone
     order = random.Random(batch_size).sample(range(len(sources)), len(sources))
     together = way.search(engine, [sources[i] for i in order], batch_size=batch_size, batch_tokens=331)
-    assert len({one[0].ids for one in alone}) > 50
+    assert len({one[0].ids for one in alone}) > 20
     for i, found in zip(order, together, strict=True):
         assert [one.ids for one in found] == [one.ids for one in alone[i]]
         assert [one.score for one in found] == close([one.score for one in alone[i]])
@@ -145,7 +145,7 @@ def test_what_is_found_has_the_score_of_its_ids_and_begins_with_its_prefix(sourc
     way, engine, alone = searched_alone
     for k in range(way.options.n_best):
         kept = [i for i, found in enumerate(alone) if len(found) > k]
-        assert len(kept) > 50
+        assert len(kept) > 20
         scored = engine.score([sources[i] for i in kept], [alone[i][k].ids for i in kept], batch_size=13)
         for i, token_log_probs in zip(kept, scored, strict=True):
             assert alone[i][k].token_log_probs == close(token_log_probs)

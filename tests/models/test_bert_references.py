@@ -10,10 +10,10 @@ from transformers import BertForPreTraining, BertForSequenceClassification
 from attendo.data.text_batch import TextBatch
 from attendo.models.bert import build_bert, build_classifier
 from attendo.models.settings import BertConfig, ClassifierConfig
+from tests.models.references import Tensors, filled, moved, weights_in
 
 B, T, V, LAYERS, SIZE, D_FF, HEADS, LABELS = 5, 11, 31, 2, 39, 17, 3, 7
 LENGTHS = torch.tensor([11, 4, 7, 2, 6])
-Tensors = dict[str, Tensor]
 
 
 def theirs_of(kind: type[nn.Module]) -> nn.Module:
@@ -27,12 +27,8 @@ def theirs_of(kind: type[nn.Module]) -> nn.Module:
         layer_norm_eps=1e-5,
         num_labels=LABELS,
     )
-    reference = kind(config).eval()
     torch.manual_seed(2)
-    with torch.no_grad():
-        for parameter in reference.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return reference
+    return moved(kind(config).eval())
 
 
 def encoder_weights(theirs: Tensors) -> Tensors:
@@ -62,14 +58,6 @@ def encoder_weights(theirs: Tensors) -> Tensors:
     return weights
 
 
-def fill(model: nn.Module, weights: Tensors) -> None:
-    parameters = dict(model.named_parameters())
-    assert parameters.keys() == weights.keys()
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
-
-
 def padded_batch() -> tuple[TextBatch, Tensor, Tensor]:
     torch.manual_seed(1)
     ids, real = torch.randint(1, V, (B, T)), torch.arange(T) < LENGTHS[:, None]
@@ -92,8 +80,7 @@ SIZES: dict[str, Any] = {
 
 def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
     reference = theirs_of(BertForPreTraining)
-    theirs = {name: tensor.detach() for name, tensor in reference.named_parameters()}
-    model = build_bert(BertConfig(**SIZES, next_sentence=True)).eval()
+    theirs = weights_in(reference)
     head = "cls.predictions.transform"
     weights = encoder_weights(theirs) | {
         "head.inner.weight": theirs[f"{head}.dense.weight"],
@@ -104,7 +91,7 @@ def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
         "follows.weight": theirs["cls.seq_relationship.weight"],
         "follows.bias": theirs["cls.seq_relationship.bias"],
     }
-    fill(model, weights)
+    model = filled(build_bert(BertConfig(**SIZES, next_sentence=True)).eval(), weights)
     batch, real, segments = padded_batch()
     with torch.no_grad():
         expected = reference(input_ids=batch.ids_BT, attention_mask=real.long(), token_type_ids=segments)
@@ -116,10 +103,10 @@ def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
 
 def test_the_classifier() -> None:
     reference = theirs_of(BertForSequenceClassification)
-    theirs = {name: tensor.detach() for name, tensor in reference.named_parameters()}
-    model = build_classifier(ClassifierConfig(**SIZES, n_labels=LABELS)).eval()
+    theirs = weights_in(reference)
     labels = {"labels.weight": theirs["classifier.weight"], "labels.bias": theirs["classifier.bias"]}
-    fill(model, encoder_weights(theirs) | labels)
+    model = build_classifier(ClassifierConfig(**SIZES, n_labels=LABELS)).eval()
+    filled(model, encoder_weights(theirs) | labels)
     batch, real, segments = padded_batch()
     with torch.no_grad():
         expected = reference(input_ids=batch.ids_BT, attention_mask=real.long(), token_type_ids=segments).logits

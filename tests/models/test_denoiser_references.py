@@ -7,53 +7,35 @@ import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import BartConfig, BartForConditionalGeneration, T5Config, T5ForConditionalGeneration
 
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import Transformer, build
+from tests.models.references import Tensors, filled, moved, weights_in
 
 B, S, T, V, HEADS, D_FF, ENCODER_LAYERS, DECODER_LAYERS = 5, 13, 7, 31, 3, 17, 2, 3
 SOURCE_LENGTHS = torch.tensor([13, 4, 8, 1, 6])
-Tensors = dict[str, Tensor]
-
-
-def randomise(model: nn.Module) -> None:
-    torch.manual_seed(2)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-
-
-def filled(config: TransformerConfig, weights: Tensors) -> Transformer:
-    model = build(config).eval()
-    parameters = dict(model.named_parameters())
-    assert parameters.keys() == weights.keys()
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
-    return model
 
 
 def t5() -> tuple[Transformer, nn.Module]:
     size, d_key = 37, 5
-    reference = T5ForConditionalGeneration(
-        T5Config(
-            vocab_size=V,
-            d_model=size,
-            d_kv=d_key,
-            d_ff=D_FF,
-            num_layers=ENCODER_LAYERS,
-            num_decoder_layers=DECODER_LAYERS,
-            num_heads=HEADS,
-            relative_attention_num_buckets=8,
-            relative_attention_max_distance=11,
-            feed_forward_proj="relu",
-            tie_word_embeddings=True,
-        )
-    ).eval()
-    randomise(reference)
-    theirs = {name: tensor.detach() for name, tensor in reference.named_parameters()}
+    torch.manual_seed(2)
+    theirs_config = T5Config(
+        vocab_size=V,
+        d_model=size,
+        d_kv=d_key,
+        d_ff=D_FF,
+        num_layers=ENCODER_LAYERS,
+        num_decoder_layers=DECODER_LAYERS,
+        num_heads=HEADS,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=11,
+        feed_forward_proj="relu",
+        tie_word_embeddings=True,
+    )
+    reference = moved(T5ForConditionalGeneration(theirs_config).eval())
+    theirs = weights_in(reference)
     # T5 reads E and writes with E / √d_model; attendo reads with E √d_model and writes with E.
     weights: Tensors = {
         "encoder.embedding.weight": theirs["shared.weight"] / math.sqrt(size),
@@ -95,31 +77,30 @@ def t5() -> tuple[Transformer, nn.Module]:
         norm="rmsnorm",
         norm_place="pre",
     )
-    return filled(config, weights), reference
+    return filled(build(config).eval(), weights), reference
 
 
 def bart() -> tuple[Transformer, nn.Module]:
     size = 39
-    reference = BartForConditionalGeneration(
-        BartConfig(
-            vocab_size=V,
-            d_model=size,
-            encoder_layers=ENCODER_LAYERS,
-            decoder_layers=DECODER_LAYERS,
-            encoder_attention_heads=HEADS,
-            decoder_attention_heads=HEADS,
-            encoder_ffn_dim=D_FF,
-            decoder_ffn_dim=D_FF,
-            max_position_embeddings=19,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-            decoder_start_token_id=1,
-            forced_eos_token_id=None,
-        )
-    ).eval()
-    randomise(reference)
-    theirs = {name: tensor.detach() for name, tensor in reference.named_parameters()}
+    torch.manual_seed(2)
+    theirs_config = BartConfig(
+        vocab_size=V,
+        d_model=size,
+        encoder_layers=ENCODER_LAYERS,
+        decoder_layers=DECODER_LAYERS,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        encoder_ffn_dim=D_FF,
+        decoder_ffn_dim=D_FF,
+        max_position_embeddings=19,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        forced_eos_token_id=None,
+    )
+    reference = moved(BartForConditionalGeneration(theirs_config).eval())
+    theirs = weights_in(reference)
     weights: Tensors = {"output.bias": reference.final_logits_bias[0].detach()}
     weights["encoder.embedding.weight"] = theirs["model.shared.weight"]
     for side, layers in (("encoder", ENCODER_LAYERS), ("decoder", DECODER_LAYERS)):
@@ -157,7 +138,7 @@ def bart() -> tuple[Transformer, nn.Module]:
         embedding_scale="one",
         embedding_norm=True,
     )
-    return filled(config, weights), reference
+    return filled(build(config).eval(), weights), reference
 
 
 @pytest.mark.parametrize("make", [t5, bart])

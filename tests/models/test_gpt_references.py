@@ -7,37 +7,18 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from attendo.models.gpt import GPT, build
 from attendo.models.settings import GPTConfig
+from tests.models.references import Tensors, filled, moved, weights_in
 
 B, T, V, LAYERS = 5, 11, 31, 3
 LENGTHS = torch.tensor([11, 4, 7, 1, 6])
-Tensors = dict[str, Tensor]
-
-
-def randomise(model: nn.Module) -> None:
-    """Moves every weight, so that no bias stays zero and no gain one."""
-    torch.manual_seed(2)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-
-
-def filled(config: GPTConfig, weights: Tensors) -> GPT:
-    model = build(config).eval()
-    parameters = dict(model.named_parameters())
-    assert parameters.keys() == weights.keys()
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
-    return model
 
 
 def gpt2() -> tuple[GPT, nn.Module]:
     size, d_ff, heads = 39, 17, 3
-    reference = GPT2LMHeadModel(
-        GPT2Config(vocab_size=V, n_positions=13, n_embd=size, n_layer=LAYERS, n_head=heads, n_inner=d_ff)
-    ).eval()
-    randomise(reference)
-    theirs = {name: tensor.detach() for name, tensor in reference.named_parameters()}
+    torch.manual_seed(2)
+    theirs_config = GPT2Config(vocab_size=V, n_positions=13, n_embd=size, n_layer=LAYERS, n_head=heads, n_inner=d_ff)
+    reference = moved(GPT2LMHeadModel(theirs_config).eval())
+    theirs = weights_in(reference)
     weights: Tensors = {
         "decoder.embedding.weight": theirs["transformer.wte.weight"],
         "decoder.embedding.positions.weight": theirs["transformer.wpe.weight"],
@@ -72,7 +53,7 @@ def gpt2() -> tuple[GPT, nn.Module]:
         activation="gelu-tanh",
         embedding_scale="one",
     )
-    return filled(config, weights), reference
+    return filled(build(config).eval(), weights), reference
 
 
 def in_pairs(matrix: Tensor, d_key: int) -> Tensor:
@@ -82,21 +63,20 @@ def in_pairs(matrix: Tensor, d_key: int) -> Tensor:
 
 def llama() -> tuple[GPT, nn.Module]:
     size, d_ff, heads, key_heads, d_key = 52, 23, 4, 2, 26 // 2 * 2
-    reference = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=V,
-            hidden_size=size,
-            intermediate_size=d_ff,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=heads,
-            num_key_value_heads=key_heads,
-            head_dim=d_key,
-            max_position_embeddings=19,
-            rms_norm_eps=1e-6,
-        )
-    ).eval()
-    randomise(reference)
-    theirs = {name: tensor.detach() for name, tensor in reference.named_parameters()}
+    torch.manual_seed(2)
+    theirs_config = LlamaConfig(
+        vocab_size=V,
+        hidden_size=size,
+        intermediate_size=d_ff,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=heads,
+        num_key_value_heads=key_heads,
+        head_dim=d_key,
+        max_position_embeddings=19,
+        rms_norm_eps=1e-6,
+    )
+    reference = moved(LlamaForCausalLM(theirs_config).eval())
+    theirs = weights_in(reference)
     weights: Tensors = {
         "decoder.embedding.weight": theirs["model.embed_tokens.weight"],
         "decoder.final_norm.weight": theirs["model.norm.weight"],
@@ -136,7 +116,7 @@ def llama() -> tuple[GPT, nn.Module]:
         embedding_scale="one",
         tie_embeddings=False,
     )
-    return filled(config, weights), reference
+    return filled(build(config).eval(), weights), reference
 
 
 @pytest.mark.parametrize("make", [gpt2, llama])

@@ -9,6 +9,7 @@ from torch import Tensor
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import Transformer, build
 from attendo.nn.cache import DecoderCache
+from tests.models.references import moved
 
 B, S, W, V = 3, 11, 2, 31
 STEPS = 7
@@ -52,11 +53,7 @@ PARTS: dict[str, dict[str, Any]] = {
 
 def model_of(**parts: Any) -> Transformer:
     torch.manual_seed(1)
-    model = build(TransformerConfig(**{**SIZES, **parts})).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return moved(build(TransformerConfig(**{**SIZES, **parts})).eval())
 
 
 def walked(model: Transformer, lengths: list[int], *, lean: bool) -> tuple[list[Tensor], DecoderCache]:

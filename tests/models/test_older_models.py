@@ -12,6 +12,7 @@ from attendo.errors import ConfigError, DataError
 from attendo.models import convolutional, recurrent
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.settings import ConvolutionalConfig, RecurrentConfig, TranslationConfig
+from tests.models.references import moved
 
 B, S, T, V = 3, 11, 7, 31
 LENGTHS = torch.tensor([11, 4, 8])
@@ -39,10 +40,7 @@ def tiny(config: TranslationConfig) -> Any:
     build: Any = recurrent.build if isinstance(config, RecurrentConfig) else convolutional.build
     model = build(config).eval()
     assert isinstance(model, EncoderDecoder)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return moved(model)
 
 
 def batch() -> tuple[Tensor, Tensor]:

@@ -27,6 +27,7 @@ from attendo.nn.positions import (
     ShawPositions,
     SinusoidalPositions,
 )
+from tests.models.references import moved
 
 from .test_transformer import close
 
@@ -48,11 +49,7 @@ STACKS = ["encoder", "decoder"]
 
 def tiny(**settings: Any) -> Transformer:
     torch.manual_seed(1)
-    model = build(TransformerConfig(**{**SIZES, **settings})).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return moved(build(TransformerConfig(**{**SIZES, **settings})).eval())
 
 
 def batch() -> tuple[Tensor, Tensor]:

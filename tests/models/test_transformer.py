@@ -15,6 +15,7 @@ from attendo.models.transformer import Transformer, build, parameter_table
 from attendo.nn.dropout import Dropout
 from attendo.nn.names import ActivationName, NormName, NormPlace
 from attendo.nn.positions import AttentionPositions, BucketPositions, RotaryPositions, ShawPositions
+from tests.models.references import moved
 
 B, S, T = 3, 11, 7
 V = 31
@@ -39,11 +40,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 def tiny(**settings: Any) -> Transformer:
     """A model at rest whose biases and gains differ from zero and one, so that none can be forgotten."""
     torch.manual_seed(1)
-    model = build(TransformerConfig(**{**SIZES, **settings})).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return moved(build(TransformerConfig(**{**SIZES, **settings})).eval())
 
 
 def settled(**settings: Any) -> Transformer:

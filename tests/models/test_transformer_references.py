@@ -18,6 +18,7 @@ from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import Transformer, build
 from attendo.nn.names import NormPlace
 from attendo.nn.positions import SinusoidalPositions
+from tests.models.references import Tensors, filled, moved
 
 B, S, T, H, V = 5, 11, 7, 3, 31
 D, D_FF = 39, 17  # d_model must be a multiple of the heads there
@@ -27,7 +28,6 @@ SOURCE_LENGTHS = torch.tensor([11, 4, 8, 1, 6])
 TARGET_LENGTHS = torch.tensor([3, 7, 5, 6, 1])
 
 Read = Callable[[Tensor], Tensor]  # weight -> the weight, or its gradient
-Tensors = dict[str, Tensor]
 
 
 def weight_of(parameter: Tensor) -> Tensor:
@@ -52,15 +52,6 @@ def loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
 
 
-def randomise(model: nn.Module) -> None:
-    """Moves every weight, so that no bias stays zero and no gain one."""
-    torch.manual_seed(2)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.1 * torch.randn_like(parameter))
-
-
 def ours(weights: Tensors, **settings: Any) -> Transformer:
     config = TransformerConfig(
         source_vocab_size=V,
@@ -72,13 +63,7 @@ def ours(weights: Tensors, **settings: Any) -> Transformer:
         n_heads=H,
         **settings,
     )
-    model = build(config).eval()
-    parameters = dict(model.named_parameters())
-    assert parameters.keys() == weights.keys()
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
-    return model
+    return filled(build(config).eval(), weights)
 
 
 def assert_close(actual: Tensor, expected: Tensor, name: str) -> None:
@@ -180,7 +165,7 @@ def from_torch(reference: TorchReference, read: Read) -> Tensors:
 def test_equals_torch(norm_place: NormPlace) -> None:
     torch.manual_seed(3)
     reference = TorchReference(norm_place)
-    randomise(reference)
+    moved(reference)
     model = ours(from_torch(reference, weight_of), norm_place=norm_place, tie_embeddings="none")
     source, target, labels = padded_batch()
 
@@ -268,7 +253,7 @@ def test_equals_marian(activation: str) -> None:
         **HUGGING_FACE_SIZES, activation_function=activation, decoder_start_token_id=PAD, forced_eos_token_id=0
     )
     reference = transformers.MarianMTModel(config).eval()
-    randomise(reference)
+    moved(reference)
     reference.final_logits_bias = torch.randn(1, V).requires_grad_()  # a buffer there, so that it has no gradient
     weights = from_hugging_face(reference, weight_of) | {"output.bias": reference.final_logits_bias.detach()[0]}
     model = ours(weights, norm_place="post", sinusoid_layout="halves", activation=activation)
@@ -280,7 +265,7 @@ def test_equals_m2m100() -> None:
     torch.manual_seed(5)
     config = transformers.M2M100Config(**HUGGING_FACE_SIZES, activation_function="relu", decoder_start_token_id=2)
     reference = transformers.M2M100ForConditionalGeneration(config).eval()
-    randomise(reference)
+    moved(reference)
     model = ours(from_hugging_face(reference, weight_of) | {"output.bias": torch.zeros(V)}, norm_place="pre")
     # Its sinusoids have other frequencies and count from the padding id on, so its table takes the place of ours.
     for embedding in [model.encoder.embedding, model.decoder.embedding]:

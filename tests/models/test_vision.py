@@ -15,6 +15,7 @@ from attendo.models.family import build_model
 from attendo.models.settings import VisionConfig
 from attendo.models.vision import VisionTransformer, build
 from attendo.nn.patches import GridPositions, patches_of
+from tests.models.references import moved
 
 B, Y, X, PATCH, L = 3, 6, 9, 3, 7
 SIZES: dict[str, Any] = {
@@ -39,11 +40,7 @@ def close(actual: Tensor, expected: Tensor, atol: float = 1e-5) -> None:
 
 def tiny(**settings: Any) -> VisionTransformer:
     torch.manual_seed(1)
-    model = build(VisionConfig(**{**SIZES, **settings})).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return moved(build(VisionConfig(**{**SIZES, **settings})).eval())
 
 
 def pixels() -> Tensor:
@@ -68,10 +65,7 @@ def test_equal_to_hugging_face_with_the_same_weights() -> None:
         attention_probs_dropout_prob=0.0,
     )
     torch.manual_seed(5)
-    theirs = ViTForImageClassification(config).eval()
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
+    theirs = moved(ViTForImageClassification(config).eval())
     ours = tiny(d_model=D, d_ff=F, n_heads=H, n_layers=layers)
     ours.load_state_dict(_translated(theirs.state_dict()))
     with torch.inference_mode():
