@@ -380,7 +380,7 @@ class _Run:
                 entry["step"],
                 self.steps,
                 f"epoch {entry['epoch']:.1f}  loss {entry['loss']:.3f}  rate {entry['lr']:.2e}  "
-                f"{entry['tokens_per_second']:,} tokens/s  {duration(left)} left",
+                f"{entry['tokens_per_second']:,} {self.task.units}/s  {duration(left)} left",
             )
 
         wanted = self.training.tensorboard and not why_no_tensorboard()

@@ -19,6 +19,7 @@ from attendo.data.pictures import find_pictures
 from attendo.errors import BundleError, ConfigError
 from attendo.models.settings import VisionConfig
 from attendo.pictures import PictureClassifier
+from attendo.reporting import Silent
 
 from .test_resume import stop, told
 
@@ -176,5 +177,13 @@ def test_a_folder_of_folders_is_trained_on(tmp_path: Path) -> None:
         Image.fromarray(image).save(tmp_path / "data" / label / f"{number}.png")
     assert find_pictures(tmp_path / "data").labels == LABELS
     given = merge(SETTINGS, {"data": {"source": str(tmp_path / "data")}, "training": {"steps": 2}})
-    bundle = run.train(settings=given, out=tmp_path / "run")
+    shown: list[str] = []
+
+    class Shown(Silent):
+        def progress(self, step: int, steps: int, text: str) -> None:  # noqa: ARG002
+            shown.append(text)
+
+    bundle = run.train(settings=given, out=tmp_path / "run", reporter=Shown())
     assert bundle.data()["labels"] == list(LABELS)
+    assert all(" pictures/s " in text for text in shown)
+    assert shown

@@ -197,4 +197,5 @@ TASK = Task(
     announce=announce,
     judge=PictureJudge,
     appraise=appraise,
+    units="pictures",
 )

@@ -120,6 +120,7 @@ class Task:
     judge: what validates.
     appraise: how good a bundle is on a test file, of which the columns may be given. None: `attendo evaluate` does that
         itself, with all that can be asked of a translator.
+    units: what the speed of training is told in.
     """
 
     starts_from: tuple[TaskName, ...]
@@ -135,3 +136,4 @@ class Task:
     begin: Callable[[nn.Module, Any, RunConfig], None] = lambda *_: None
     warn: Callable[[Any, Bundle], str | None] = lambda *_: None
     appraise: Callable[[Bundle, str, tuple[int, int] | None, DeviceName, Reporter], Appraisal] | None = None
+    units: str = "tokens"
