@@ -8,7 +8,7 @@ from transformers import BertConfig as TheirConfig
 from transformers import BertForPreTraining, BertForSequenceClassification
 
 from attendo.data.text_batch import TextBatch
-from attendo.models.bert import build_bert, build_classifier
+from attendo.models.bert import Bert, build_bert, build_classifier
 from attendo.models.settings import BertConfig, ClassifierConfig
 
 B, T, V, LAYERS, SIZE, D_FF, HEADS, LABELS = 5, 11, 31, 2, 39, 17, 3, 7
@@ -90,7 +90,8 @@ SIZES: dict[str, Any] = {
 }
 
 
-def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
+def bert() -> tuple[Bert, nn.Module]:
+    """Ours and theirs."""
     reference = theirs_of(BertForPreTraining)
     theirs = {name: tensor.detach() for name, tensor in reference.named_parameters()}
     model = build_bert(BertConfig(**SIZES, next_sentence=True)).eval()
@@ -105,6 +106,11 @@ def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
         "follows.bias": theirs["cls.seq_relationship.bias"],
     }
     fill(model, weights)
+    return model, reference
+
+
+def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
+    model, reference = bert()
     batch, real, segments = padded_batch()
     with torch.no_grad():
         expected = reference(input_ids=batch.ids_BT, attention_mask=real.long(), token_type_ids=segments)
