@@ -159,7 +159,7 @@ for (const grid of document.querySelectorAll(".every")) {
 }
 
 // A word that is pointed at, or has the focus, shows what it looks at, or who looks at it.
-// lit(number, from, to): how brightly the word `to` is lit while the word `from` is pointed at.
+// lit(number, i): how strongly the other word i is lit while the word of that number is pointed at.
 function lights(words, others, lit) {
   const dark = () => [...words, ...others].forEach(word => {
     word.classList.remove("here");
