@@ -26,7 +26,9 @@ if _TYPE_CHECKING:
     from attendo.errors import AttendoError
     from attendo.filler import Embedder, Filler
     from attendo.generator import Generator
-    from attendo.inspection.inspector import Inspection, inspect
+    from attendo.inspection.inspector import Inspection
+    from attendo.inspection.looking import inspect
+    from attendo.inspection.reading import Reading
     from attendo.run import resume, train
     from attendo.translator import PairScore, Translator, load
 
@@ -40,11 +42,12 @@ _HOMES = {
     "Generator": "attendo.generator",
     "Inspection": "attendo.inspection.inspector",
     "PairScore": "attendo.translator",
+    "Reading": "attendo.inspection.reading",
     "SearchOptions": "attendo.decoding.search",
     "TextClassifier": "attendo.classifier",
     "Translation": "attendo.drafting",
     "Translator": "attendo.translator",
-    "inspect": "attendo.inspection.inspector",
+    "inspect": "attendo.inspection.looking",
     "load": "attendo.translator",
     "open_bundle": "attendo.bundle",
     "resume": "attendo.run",
@@ -61,6 +64,7 @@ __all__ = [
     "Generator",
     "Inspection",
     "PairScore",
+    "Reading",
     "SearchOptions",
     "TextClassifier",
     "Translation",

@@ -1,9 +1,10 @@
 """Gaps filled, and vectors of texts: an encoder put to work.
 
-Suffixes: B texts, T positions, D d_model, V vocabulary, N hidden positions.
+Suffixes: B texts, T positions, D d_model, V vocabulary, N hidden positions, K guesses.
 """
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attendo.bundle import Bundle
 from attendo.data.batching import batch_starts
@@ -66,28 +68,43 @@ class Filler:
         """The likeliest pieces for each `[MASK]` of the text, best first, all gaps at once."""
         if MASK not in text:
             raise DataError(f"{text!r} has no gap. Write {MASK} where one is, as in 'The {MASK} runs.'")
-        # What stands in a gap is a piece with the space before it, so the space goes with the gap.
-        parts = [part.removesuffix(" ") for part in text.split(MASK)]
-        encoded = [self.tokenizer.encode(part) if part else [] for part in parts]
-        ids = [id_ for part in encoded for id_ in (*part, self.tokenizer.vocab_size)][:-1]
-        if len(ids) + 2 > self.max_length:
-            raise DataError(f"the text has {len(ids)} pieces, and the model sees {self.max_length - 2}. Shorten it.")
-        batch = segments_batch([ids]).to(self.device)
+        ids = self.encoded(text)
+        batch = self.batch([ids])
         with torch.inference_mode():
             hidden_T = (batch.ids_BT == self.tokenizer.vocab_size)[0]
             vectors_ND = self.model.head(self.model.vectors(batch)[0, hidden_T])
-            probs_NV = self.model.output(vectors_ND).softmax(-1)
-            probs_NV[:, : len(CONTROLS)] = 0  # control ids and the mask itself are no text
-            probs_NV[:, self.tokenizer.vocab_size :] = 0
-            best = probs_NV.topk(min(top, self.tokenizer.vocab_size - len(CONTROLS)))
+            log_probs_NK, ids_NK = self.likeliest(self.model.output(vectors_ND), top)
         gaps = np.flatnonzero(np.array(ids) == self.tokenizer.vocab_size).tolist()
         return [
             [
                 Guess(self.tokenizer.pieces([id_])[0], probability, self._filled(ids, gap, id_))
                 for id_, probability in zip(row.tolist(), probabilities.tolist(), strict=True)
             ]
-            for gap, row, probabilities in zip(gaps, best.indices, best.values, strict=True)
+            for gap, row, probabilities in zip(gaps, ids_NK, log_probs_NK.exp(), strict=True)
         ]
+
+    def encoded(self, text: str) -> list[int]:
+        """The ids of a text; a gap is the id after those of the tokenizer."""
+        # What stands in a gap is a piece with the space before it, so the space goes with the gap.
+        parts = [part.removesuffix(" ") for part in text.split(MASK)]
+        encoded = [self.tokenizer.encode(part) if part else [] for part in parts]
+        return [id_ for part in encoded for id_ in (*part, self.tokenizer.vocab_size)][:-1]
+
+    def batch(self, texts: Sequence[Sequence[int]]) -> TextBatch:
+        """One row of one text or two, as the model sees them."""
+        n_pieces, room = sum(map(len, texts)), self.max_length - len(texts) - 1
+        if n_pieces > room:
+            raise DataError(f"the text has {n_pieces} pieces, and the model sees {room}. Shorten it.")
+        first, *seconds = texts
+        return segments_batch([first], [seconds[0]] if seconds else None).to(self.device)
+
+    def likeliest(self, logits_NV: Tensor, top: int) -> tuple[Tensor, Tensor]:
+        """The log probabilities and ids of the likeliest pieces of text, best first: [N, K] each."""
+        log_probs_NV = logits_NV.float().log_softmax(-1)
+        log_probs_NV[:, : len(CONTROLS)] = -math.inf  # control ids and the mask itself are no text
+        log_probs_NV[:, self.tokenizer.vocab_size :] = -math.inf
+        best = log_probs_NV.topk(min(top, self.tokenizer.vocab_size - len(CONTROLS)))
+        return best.values, best.indices
 
     def _filled(self, ids: Sequence[int], gap: int, id_: int) -> str:
         """The text with one gap filled, the others as they were written."""

@@ -149,9 +149,12 @@ class Generator:
         return TextScore(nats=-total / n_pieces, n_pieces=n_pieces, n_characters=n_characters)
 
     def _begin(self, prompt: str, max_length: int) -> list[int]:
-        """The ids of a prompt, after a line end unless it begins with white space of its own."""
         if max_length < 1:
             raise ConfigError(f"max_length = {max_length}: must be at least 1.")
+        return self.encoded(prompt)
+
+    def encoded(self, prompt: str) -> list[int]:
+        """The ids of a prompt, after a line end unless it begins with white space of its own."""
         if prompt[:1].isspace():
             return self.tokenizer.encode(prompt)
         ids = self.tokenizer.encode(f"\n{prompt}")

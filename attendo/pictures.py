@@ -1,6 +1,6 @@
 """Pictures in, labels out: a classifier of pictures put to work.
 
-Suffixes: B pictures, L labels.
+Suffixes: B pictures, L labels, C channels, Y and X pixels down and across.
 """
 
 from collections.abc import Sequence
@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attendo.bundle import Bundle
 from attendo.classifier import Classified, labels_of
 from attendo.data.pictures import Picture, fitted, read_picture
-from attendo.inspection.rollout import picture_rollout
 from attendo.machine import DeviceName, ready
 from attendo.models.vision import VisionTransformer
 from attendo.reporting import Reporter, Silent
@@ -52,20 +50,12 @@ class PictureClassifier:
         found = [torch.zeros(0, len(self.labels))]
         with torch.inference_mode():
             for start in (reporter or Silent()).track(starts, "Classifying", len(starts)):
-                logits_BL = self.model(self._pixels(pictures[start : start + AT_ONCE]))
+                logits_BL = self.model(self.pixels(pictures[start : start + AT_ONCE]))
                 found.append(logits_BL.float().softmax(-1).cpu())
         return torch.cat(found)
 
-    def rollout(self, picture: Path | str | Picture) -> NDArray[np.float32]:
-        """How much of each patch has come into what decides the label, [rows, columns]: see inspection/rollout.py."""
-        config = self.model.config
-        with torch.inference_mode():
-            weights = self.model.attention_weights(self._pixels([picture]))
-            reached_BRQ = picture_rollout(weights, config.grid, token=config.pooling == "first")
-        rows: NDArray[np.float32] = reached_BRQ[0].cpu().numpy()
-        return rows
-
-    def _pixels(self, pictures: Sequence[Path | str | Picture]) -> Tensor:
+    def pixels(self, pictures: Sequence[Path | str | Picture]) -> Tensor:
+        """As the model sees them: [B, C, Y, X]."""
         config = self.model.config
         read = (one if isinstance(one, np.ndarray) else read_picture(one) for one in pictures)
         size = {"height": config.height, "width": config.width, "n_channels": len(config.mean)}

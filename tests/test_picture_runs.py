@@ -82,9 +82,6 @@ def test_a_run_ends_with_a_bundle_that_tells_labels(trained_run: Bundle, tmp_pat
         assert sum(one.probabilities.values()) == pytest.approx(1.0)
     Image.fromarray(images[0]).resize((37, 29), Image.Resampling.NEAREST).convert("RGB").save(tmp_path / "one.png")
     assert classifier.classify([tmp_path / "one.png"])[0].label == labels[0]
-    rollout = classifier.rollout(images[0])
-    assert rollout.shape == (2, 2)
-    assert (rollout > 0).all()
     card = (bundle.path / "card.md").read_text()
     assert "training pictures | 193 of 203 read, 10 × 10 pixels" in card
 
@@ -168,6 +165,42 @@ def test_from_the_command_line(trained_run: Bundle, tmp_path: Path) -> None:
     assert evaluated.stdout.splitlines()[0].startswith("accuracy = 9") or "100.00%" in evaluated.stdout
     translated = CliRunner().invoke(main, ["translate", str(trained_run.path), "--text", "x"])
     assert isinstance(translated.exception, SystemExit | BundleError)
+
+
+def test_what_was_looked_at(trained_run: Bundle, tmp_path: Path) -> None:
+    images, labels = some_pictures(3)
+    Image.fromarray(images[0]).save(tmp_path / "one.png")
+    arguments = ["inspect", str(trained_run.path), str(tmp_path / "one.png"), "--device", "cpu"]
+    shown = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out")])
+    assert shown.exit_code == 0, shown.output
+    assert "attention rollout" in shown.stdout and "│" in shown.stdout
+    found = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    classifier = PictureClassifier.from_bundle(trained_run)
+    (expected,) = classifier.classify([images[0]])
+    assert next(iter(found["probabilities"])) == expected.label == labels[0]
+    assert found["probabilities"] == pytest.approx(expected.probabilities)
+    weights = np.array(found["attention"]["encoder"]["weights"])
+    joint = np.eye(weights.shape[-1])
+    for layer in weights:
+        joint = (layer.mean(axis=0) + np.eye(len(joint))) / 2 @ joint
+    token = classifier.model.config.pooling == "first"
+    row = joint[0, 1:] if token else joint.mean(axis=0)
+    assert np.array(found["picture"]["rollout"]) == pytest.approx(row.reshape(2, 2), abs=1e-3)
+    heads = weights[:, :, 0, 1:] if token else weights.mean(axis=2)
+    assert np.array(found["picture"]["heads"]) == pytest.approx(heads.reshape(2, 2, 2, 2), abs=2e-4)
+    assert found["positions"][-4:] == ["1,1", "1,2", "2,1", "2,2"]
+    with Image.open(tmp_path / "out/rollout.png") as picture:  # 10 × 10 pixels, each of them enlarged
+        assert picture.width > 2 * 440 and picture.height > 440
+    assert {path.name for path in (tmp_path / "out").glob("*")} == {
+        *("rollout.png", "over.png", "encoder.png", "heads", "inside.html"),
+    }
+    page = (tmp_path / "out/inside.html").read_text(encoding="utf-8")
+    assert '"file":"data:image/png;base64,' in page
+    head = CliRunner().invoke(main, [*arguments, "--map", "encoder.2.1"])
+    assert "What is looked at for the label: head encoder.2.1" in head.stdout
+    for wrong in ([str(trained_run.path)], [str(trained_run.path), "--text", "x"]):
+        refused = CliRunner().invoke(main, ["inspect", *wrong]).exception
+        assert isinstance(refused, ConfigError) and "is a classifier of pictures: give a file" in str(refused)
 
 
 def test_a_folder_of_folders_is_trained_on(tmp_path: Path) -> None:

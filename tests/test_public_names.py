@@ -18,6 +18,7 @@ PUBLIC = {
     "Generator",
     "Inspection",
     "PairScore",
+    "Reading",
     "SearchOptions",
     "TextClassifier",
     "Translation",

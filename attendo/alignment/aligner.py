@@ -15,14 +15,14 @@ from attendo.alignment.links import (
     places_of,
     solid,
 )
-from attendo.alignment.maps import attention_maps, transformer_of
+from attendo.alignment.maps import attention_maps, translator_of
 from attendo.bundle import Bundle
 from attendo.data.batch import make_batch
 from attendo.decoding.search import Hypothesis, Ids
 from attendo.drafting import Draft, Links
 from attendo.engines.batches import sorted_batches
 from attendo.machine import DeviceName, ready
-from attendo.models.transformer import Transformer
+from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.reporting import Reporter, Silent
 from attendo.text.pair import TokenizerPair
 
@@ -33,7 +33,7 @@ class Aligner:
     So the translations may come from any engine. It is what `Translator.translate_many` takes as `align`.
     """
 
-    def __init__(self, model: Transformer, tokenizers: TokenizerPair, view: View, device: torch.device) -> None:
+    def __init__(self, model: EncoderDecoder, tokenizers: TokenizerPair, view: View, device: torch.device) -> None:
         self.model = model.to(device)
         self.tokenizers = tokenizers
         self.view = view
@@ -41,7 +41,7 @@ class Aligner:
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto", reporter: Reporter | None = None) -> "Aligner":
-        chosen, model = ready(device), transformer_of(bundle)
+        chosen, model = ready(device), translator_of(bundle)
         return cls(model, bundle.tokenizers, view_of(bundle, model.to(chosen), reporter or Silent()), chosen)
 
     def __call__(

@@ -28,8 +28,8 @@ from attendo.data.batch import make_batch
 from attendo.data.prepare import open_prepared
 from attendo.engines.batches import sorted_batches
 from attendo.errors import AttendoError, BundleError, StorageError
-from attendo.models.settings import TransformerConfig
-from attendo.models.transformer import Transformer
+from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.models.settings import TranslationConfig
 from attendo.reporting import Reporter
 from attendo.text.corpus import Pair, read_pairs
 from attendo.text.pair import TokenizerPair
@@ -40,9 +40,9 @@ MOST_PIECES = 200  # of a side; a longer pair is left out
 Ids = NDArray[np.int64]
 
 
-def views(config: TransformerConfig) -> list[View]:
+def views(config: TranslationConfig) -> list[View]:
     """The mean of all layers, of each, and every head; each when a piece is written, and when it is read."""
-    layers = range(1, config.n_decoder_layers + 1)
+    layers = range(1, config.attentions["cross"] + 1)
     heads = range(1, config.n_heads + 1)
     places: list[tuple[int | None, int | None]] = [(None, None), *((layer, None) for layer in layers)]
     places += [(layer, head) for layer in layers for head in heads]
@@ -61,7 +61,7 @@ def fit(sources: Ids, targets: Ids) -> float:
 
 
 def fit_view(
-    model: Transformer, tokenizers: TokenizerPair, pairs: Sequence[Pair], reporter: Reporter
+    model: EncoderDecoder, tokenizers: TokenizerPair, pairs: Sequence[Pair], reporter: Reporter
 ) -> tuple[View, dict[str, Any]]:
     """The view that fits best, and what a bundle keeps about it."""
     encoded = zip(
@@ -91,7 +91,7 @@ def fit_view(
     return best, {"from": best.name, "read": best.read, "fit": round(fits[best], 4), "pairs": len(short)}
 
 
-def view_of(bundle: Bundle, model: Transformer, reporter: Reporter) -> View:
+def view_of(bundle: Bundle, model: EncoderDecoder, reporter: Reporter) -> View:
     """The view that the bundle has recorded; if it has none, the one that is found now, and recorded if possible."""
     if bundle.alignment():
         return view_at_hand(bundle, model.config)
@@ -111,13 +111,13 @@ def view_of(bundle: Bundle, model: Transformer, reporter: Reporter) -> View:
     return view
 
 
-def view_at_hand(bundle: Bundle, config: TransformerConfig) -> View:
+def view_at_hand(bundle: Bundle, config: TranslationConfig) -> View:
     """The view that the bundle has recorded; if it has none, the mean of the last layer but one."""
     facts = bundle.alignment()
-    return _recorded(bundle, config, facts) if facts else View(max(1, config.n_decoder_layers - 1))
+    return _recorded(bundle, config, facts) if facts else View(max(1, config.attentions["cross"] - 1))
 
 
-def _recorded(bundle: Bundle, config: TransformerConfig, facts: dict[str, Any]) -> View:
+def _recorded(bundle: Bundle, config: TranslationConfig, facts: dict[str, Any]) -> View:
     try:
         kind, *numbers = str(facts["from"]).split(".")
         layer, head = (*map(int, numbers), None, None)[:2]

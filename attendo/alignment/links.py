@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attendo.alignment.maps import AttentionMaps
+from attendo.alignment.maps import Maps
 from attendo.decoding.search import Ids
 from attendo.drafting import Links
 from attendo.text.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ class View:
             what = f"the mean of layer {self.layer}" if self.head is None else f"head {self.name}"
         return f"{what}, where a piece is {'read' if self.read else 'written'}"
 
-    def weights(self, maps: AttentionMaps) -> Tensor:
+    def weights(self, maps: Maps) -> Tensor:
         """[B, T, S]; the last row, which nothing reads, is always that of writing."""
         layers = maps.cross if self.layer is None else maps.cross[self.layer - 1 : self.layer]
         weights_BHTS = torch.cat(layers, dim=1)

@@ -128,7 +128,7 @@ class TorchEngine:
                 eos=EOS,
                 limits=[limit],
                 options=options,
-                forbidden=(PAD, BOS, UNK),
+                forbidden=self.forbidden,
                 watch=watch,
             )[0]
 

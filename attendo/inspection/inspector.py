@@ -1,37 +1,35 @@
-"""Looking inside: what a model saw, considered and doubted while it translated one sentence.
+"""Looking inside a translation: what a model saw, considered and doubted while it made it.
 
 Suffixes: T target pieces and EOS, S source pieces and EOS, V vocabulary.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attendo.alignment.fitting import view_of
-from attendo.alignment.heads import KINDS, Head, Kind, parse_head, without_heads
+from attendo.alignment.heads import Head
 from attendo.alignment.links import Line, View, linked, owners, piece_links
-from attendo.alignment.maps import AttentionMaps, attention_maps, transformer_of
-from attendo.bundle import Bundle, open_bundle
+from attendo.alignment.maps import Maps, attention_maps, translator_of
+from attendo.bundle import Bundle
 from attendo.data.batch import make_batch
 from attendo.decoding.search import Ids, SearchOptions, make_hypothesis
 from attendo.drafting import EXTRA_LENGTH, Drafter, Links, one_line
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import ConfigError, DataError
+from attendo.inspection.seen import ALTERNATIVES, Choice, Seen, quietened, rounded
 from attendo.inspection.tree import BeamTree, Node
 from attendo.machine import DeviceName, ready
-from attendo.models.transformer import Transformer
+from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.models.settings import AttentionKind, TranslationConfig
 from attendo.reporting import Reporter, Silent
 from attendo.text.corpus import trim
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import BOS, CONTROLS, EOS, Tokenizer
 from attendo.text.words import word_spans
-
-ALTERNATIVES = 5
 
 
 @dataclass(frozen=True)
@@ -79,17 +77,6 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A piece that could be written, with log p(piece | source, what comes before)."""
-
-    piece: str
-    log_prob: float
-
-    def to_json(self) -> dict[str, Any]:
-        return {"piece": self.piece, "log_prob": self.log_prob, "probability": math.exp(self.log_prob)}
-
-
-@dataclass(frozen=True)
 class Token:
     """A piece of the target, EOS included, and the likeliest pieces at its place, best first."""
 
@@ -97,20 +84,18 @@ class Token:
     alternatives: tuple[Choice, ...]
 
 
-@dataclass(frozen=True)
-class Inspection:
+@dataclass(frozen=True, kw_only=True)
+class Inspection(Seen):
     """What there is to see of one sentence. `tree` is the search, where the model chose the target itself."""
 
     source: Side
     target: Side
     log_prob: float
     score: float
-    maps: AttentionMaps
     view: View
     tokens: tuple[Token, ...]
     tree: BeamTree | None
     target_tokenizer: Tokenizer
-    without: tuple[Head, ...] = ()
 
     @property
     def alignment_TS(self) -> Tensor:
@@ -135,12 +120,7 @@ class Inspection:
             return ()
         return tuple(sorted(set(linked(pieces, self.source.owners(), self.target.owners()))))
 
-    def weights(self, kind: Kind) -> list[Tensor]:
-        """[H, T, S] of each layer."""
-        return [layer_BHTS[0].float().cpu() for layer_BHTS in self.maps.of(kind)]
-
-    def labels(self, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Who looks, and what is looked at: the names of a map's rows and columns."""
+    def labels(self, kind: AttentionKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
         source, target = self.source.pieces, self.target.pieces
         match kind:
             case "encoder":
@@ -149,6 +129,11 @@ class Inspection:
                 return target, (CONTROLS[BOS], *target[:-1])
             case "cross":
                 return target, source
+
+    @property
+    def missing(self) -> str | None:
+        """What a model that is no Transformer does not have, in words."""
+        return None if "encoder" in self.kinds else "This model has no self-attention, only that to the source."
 
     def spelled(self, node: Node) -> str:
         """The text of a path in the tree."""
@@ -167,22 +152,17 @@ class Inspection:
             "alignment": {
                 "from": self.view.name,
                 "read": self.view.read,
-                "weights": _rounded(self.alignment_TS),
+                "weights": rounded(self.alignment_TS),
                 "word_weights": [[round(weight, 4) for weight in row] for row in self.word_weights()],
                 "words": [list(link) for link in self.links()],
             },
-            "attention": {kind: self._map(kind) for kind in KINDS} if maps else None,
+            "attention": self.attention() if maps else None,
             "tokens": [
                 {**token.chosen.to_json(), "alternatives": [one.to_json() for one in token.alternatives]}
                 for token in self.tokens
             ],
             "beam": None if self.tree is None else self._beam(self.tree),
         }
-
-    def _map(self, kind: Kind) -> dict[str, Any]:
-        rows, columns = self.labels(kind)
-        weights = [_rounded(layer_HTS) for layer_HTS in self.weights(kind)]
-        return {"rows": list(rows), "columns": list(columns), "weights": weights}
 
     def _beam(self, tree: BeamTree) -> dict[str, Any]:
         pieces = self.target_tokenizer.pieces([node.id for node in tree.nodes])
@@ -229,7 +209,7 @@ class Inspector:
 
     def __init__(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         tokenizers: TokenizerPair,
         *,
         view: View,
@@ -248,7 +228,7 @@ class Inspector:
     def from_bundle(
         cls, bundle: Bundle, *, device: DeviceName = "auto", reporter: Reporter | None = None
     ) -> "Inspector":
-        chosen, model = ready(device), transformer_of(bundle)
+        chosen, model = ready(device), translator_of(bundle)
         return cls(
             model,
             bundle.tokenizers,
@@ -283,9 +263,7 @@ class Inspector:
         options = options or SearchOptions()
         if options.sample or options.diversity_groups > 1:
             raise ConfigError("a search is looked at as one beam: leave out sampling and diversity groups.")
-        config = self.model.config
-        heads = tuple(dict.fromkeys(parse_head(head, config) if isinstance(head, str) else head for head in without))
-        model = without_heads(self.model, heads) if heads else self.model
+        model, heads = quietened(self.model, without)
         text = trim(sentence)
         source_ids = self.tokenizers.source.encode(text)
         if not source_ids:
@@ -322,15 +300,15 @@ class Inspector:
         usual = len(source_ids) + EXTRA_LENGTH
         return usual if longest is None else min(usual, longest)
 
-    def _tokens(self, model: Transformer, maps: AttentionMaps, target_ids: Ids) -> tuple[Token, ...]:
+    def _tokens(self, model: EncoderDecoder, maps: Maps, target_ids: Ids) -> tuple[Token, ...]:
         with torch.inference_mode():
-            log_probs_TV = model.output(maps.hidden_BTD[0]).float().log_softmax(dim=-1).cpu()
+            log_probs_TV = model.output(maps.result[0]).float().log_softmax(dim=-1).cpu()
         best = log_probs_TV.topk(min(ALTERNATIVES, log_probs_TV.shape[1]), dim=-1)
-        pieces = self.tokenizers.target.pieces
+        names = [*self.tokenizers.target.pieces(range(self.tokenizers.target.vocab_size)), *hidden_names(model.config)]
         return tuple(
             Token(
-                Choice(pieces([id_])[0], log_probs_V[id_].item()),
-                tuple(map(Choice, pieces(ids), values)),
+                Choice(names[id_], log_probs_V[id_].item()),
+                tuple(Choice(names[other], value) for other, value in zip(ids, values, strict=True)),
             )
             for id_, log_probs_V, ids, values in zip(
                 [*target_ids, EOS], log_probs_TV, best.indices.tolist(), best.values.tolist(), strict=True
@@ -338,28 +316,12 @@ class Inspector:
         )
 
 
-def inspect(
-    bundle: Bundle | Path | str,
-    text: str,
-    *,
-    target: str | None = None,
-    options: SearchOptions | None = None,
-    without_heads: Sequence[str] = (),
-    device: DeviceName = "auto",
-) -> Inspection:
-    """Looks inside a bundle while it translates one sentence, or while it reads a given translation of it."""
-    opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
-    return Inspector.from_bundle(opened, device=device).inspect(
-        text, target=target, options=options, without=without_heads
-    )
+def hidden_names(config: TranslationConfig) -> list[str]:
+    """What the ids are called that come after the tokenizer's: BART's mask, or the sentinels of T5."""
+    return ["<mask>"] if config.n_extra == 1 else [f"<sentinel_{number}>" for number in range(config.n_extra)]
 
 
 def _words(side: Side) -> list[dict[str, Any]]:
     return [
         {"text": word.text, "start": word.start, "end": word.end, "pieces": list(word.pieces)} for word in side.words
     ]
-
-
-def _rounded(weights: Tensor) -> Any:
-    """Nested lists, to four decimals."""
-    return (weights.double() * 10_000).round().div(10_000).tolist()

@@ -1,4 +1,4 @@
-"""Attention as PNG: a labelled map of each head, and all heads of a kind side by side.
+"""Attention as PNG: a labelled map of each head, all heads of a kind side by side, and a picture with what was seen.
 
 A row is who looks, a column what is looked at, and the shade grows with the square root of the weight, so that small
 weights can be seen. A weight has fewer pixels where there are many of them, so that a long sentence does not make
@@ -13,8 +13,11 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from attendo.alignment.heads import KINDS, Head, Kind
+from attendo.alignment.heads import Head
 from attendo.inspection.inspector import Inspection
+from attendo.inspection.overlay import enlarged, overlaid
+from attendo.inspection.reading import Reading, SeenPicture
+from attendo.inspection.seen import Seen
 from attendo.storage import storage_errors
 
 INK = (22, 60, 130)
@@ -23,6 +26,7 @@ MUTED = (91, 100, 114)
 EDGE = (216, 220, 228)
 WHITE = (255, 255, 255)
 CELL, SMALL_CELL = 26, 7
+PICTURE, SMALL_PICTURE = 448, 140  # pixels of a picture's longer side
 MOST = 4000  # pixels of the weights on a side, as long as each has one
 FONT_SIZE = 15
 GAP = 14
@@ -35,8 +39,9 @@ EASTERN = 0x2E80  # the first code point that only those have
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
-def write_pictures(seen: Inspection, folder: Path) -> list[Path]:
-    """alignment.png, encoder.png, decoder.png and cross.png, and of each head heads/KIND.LAYER.NUMBER.png."""
+def write_pictures(seen: Seen, folder: Path) -> list[Path]:
+    """KIND.png of each kind of attention, and of each head heads/KIND.LAYER.NUMBER.png; of a translation alignment.png,
+    of a picture rollout.png and over.png."""
     written = []
     with storage_errors(folder):
         (folder / "heads").mkdir(parents=True, exist_ok=True)
@@ -46,9 +51,14 @@ def write_pictures(seen: Inspection, folder: Path) -> list[Path]:
     return written
 
 
-def pictures(seen: Inspection) -> Iterator[tuple[str, Image.Image]]:
-    yield "alignment.png", labelled(seen.alignment_TS, *seen.labels("cross"), title=f"alignment by {seen.view.name}")
-    for kind in KINDS:
+def pictures(seen: Seen) -> Iterator[tuple[str, Image.Image]]:
+    if isinstance(seen, Inspection):
+        title = f"alignment by {seen.view.name}"
+        yield "alignment.png", labelled(seen.alignment_TS, *seen.labels("cross"), title=title)
+    if isinstance(seen, Reading) and seen.picture is not None:
+        yield "rollout.png", beside(seen.picture, _best_label(seen))
+        yield "over.png", every_head_over(seen.picture, seen.weights("encoder"))
+    for kind in seen.kinds:
         layers = seen.weights(kind)
         yield f"{kind}.png", side_by_side(layers, kind)
         for layer, weights_HTS in enumerate(layers, start=1):
@@ -95,13 +105,36 @@ def labelled(weights_TS: Tensor, rows: Sequence[str], columns: Sequence[str], *,
     return picture
 
 
-def side_by_side(layers: Sequence[Tensor], kind: Kind) -> Image.Image:
+def side_by_side(layers: Sequence[Tensor], kind: str) -> Image.Image:
     """All heads of a kind: a row for each layer, a column for each head."""
-    use = font(kind)
     n_heads, rows, columns = layers[0].shape
     cell = fitting(SMALL_CELL, max(len(layers) * rows, n_heads * columns))
-    maps = [[heat(weights_TS, cell) for weights_TS in weights_HTS] for weights_HTS in layers]
-    width, height = maps[0][0].width, max(maps[0][0].height, FONT_SIZE)
+    return table([[heat(weights_TS, cell) for weights_TS in weights_HTS] for weights_HTS in layers], kind)
+
+
+def every_head_over(seen: SeenPicture, layers: Sequence[Tensor]) -> Image.Image:
+    """What each head looks at in a picture: a row for each layer, a column for each head."""
+    small = enlarged(seen.pixels, fitting(SMALL_PICTURE, max(len(layers), len(layers[0]))))
+    return table([[overlaid(small, one_RQ) for one_RQ in seen.over(layer_HTT)] for layer_HTT in layers], "encoder")
+
+
+def beside(seen: SeenPicture, title: str) -> Image.Image:
+    """The picture, and what was looked at in it by attention rollout."""
+    use = font(title)
+    left = enlarged(seen.pixels, PICTURE)
+    top = 2 * GAP + FONT_SIZE
+    right = GAP + max(2 * left.width + GAP, _width(use, title)) + GAP
+    picture = Image.new("RGB", (right, top + left.height + GAP), WHITE)
+    ImageDraw.Draw(picture).text((GAP, GAP), title, fill=TEXT, font=use)
+    picture.paste(left, (GAP, top))
+    picture.paste(overlaid(left, seen.rollout_RQ), (2 * GAP + left.width, top))
+    return picture
+
+
+def table(maps: Sequence[Sequence[Image.Image]], kind: str) -> Image.Image:
+    """Pictures of one size with the names of their layers and heads."""
+    use = font(kind)
+    width, height = max(maps[0][0].width, _width(use, "head 10")), max(maps[0][0].height, FONT_SIZE)
     left, top = GAP + _width(use, "layer 10") + 8, GAP + FONT_SIZE + 8
     size = left + len(maps[0]) * (width + GAP), top + len(maps) * (height + GAP)
     picture = Image.new("RGB", size, WHITE)
@@ -117,6 +150,11 @@ def side_by_side(layers: Sequence[Tensor], kind: Kind) -> Image.Image:
             picture.paste(map_, (x, y))
             draw.rectangle((x - 1, y - 1, x + map_.width, y + map_.height), outline=EDGE)
     return picture
+
+
+def _best_label(seen: Reading) -> str:
+    label, probability = next(iter(seen.probabilities.items()))
+    return f"{seen.read}: {label} ({probability:.3f})"
 
 
 def font(text: str) -> Font:

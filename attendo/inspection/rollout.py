@@ -27,6 +27,15 @@ def picture_rollout(weights: Sequence[Tensor], grid: tuple[int, int], *, token: 
 
     With a `token` before the patches that is its row; otherwise the mean of all rows.
     """
-    reached_BTT = rollout(weights)
-    row_BT = reached_BTT[:, 0, 1:] if token else reached_BTT.mean(dim=1)
-    return row_BT.unflatten(1, grid)
+    return over_picture(rollout(weights), grid, token=token)
+
+
+def over_picture(weights: Tensor, grid: Sequence[int], *, token: bool) -> Tensor:
+    """How much what stands for the picture looks at each patch: [..., T, T] -> [..., rows, columns]."""
+    row = weights[..., 0, 1:] if token else weights.mean(dim=-2)
+    return row.unflatten(-1, grid)
+
+
+def stretched(weights: Tensor) -> Tensor:
+    """From 0 for the smallest to 1 for the largest, to be seen: weights of many patches differ little."""
+    return (weights - weights.min()) / (weights.max() - weights.min()).clamp(min=1e-12)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from attendo.models.encoder_decoder import CachedDecoder, EncoderDecoder, tied_weights
 from attendo.models.settings import ConvolutionalConfig
-from attendo.nn.attention import fused_attention
+from attendo.nn.attention import BareAttention
 from attendo.nn.cache import DecoderCache, KeysValues, LayerCache
 from attendo.nn.convolution import GatedConvolution
 from attendo.nn.dropout import Dropout
@@ -66,13 +66,13 @@ class ConvolutionalLayer(nn.Module):
         super().__init__()
         self.convolution = GatedConvolution(d_model=d_model, width=width)
         self.query = nn.Linear(d_model, d_model)
+        self.attention = BareAttention(scale=1 / math.sqrt(d_model))
 
     def forward(self, seen_BPD: Tensor, g_BTD: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
         """x with what came before it, the target's vectors, the memory, its mask -> √½ (y + c), [B, T, D]."""
         y_BTD = self.convolution(seen_BPD)
         queries_BTD = memory.aligned(self.query(y_BTD) + g_BTD)
-        scale = 1 / math.sqrt(y_BTD.shape[2])
-        c_B1TD = fused_attention(queries_BTD[:, None], memory.keys_NHTK, memory.values_NHTK, scale=scale, mask=mask)
+        c_B1TD = self.attention(queries_BTD[:, None], memory, mask)
         c_B1TD = c_B1TD * mask.sum(dim=-1, keepdim=True).to(c_B1TD.dtype).sqrt()
         return HALF * (y_BTD + c_B1TD[:, 0].reshape(y_BTD.shape))
 

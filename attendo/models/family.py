@@ -18,6 +18,8 @@ from attendo.models.settings import (
     VisionConfig,
 )
 
+Member = EncoderDecoder | gpt.GPT | bert.Bert | bert.Classifier | vision.VisionTransformer
+
 
 @overload
 def build_model(config: TranslationConfig) -> EncoderDecoder: ...

@@ -17,6 +17,7 @@ TyingName = Literal["all", "target", "none"]  # target: the decoder's input and 
 CellName = Literal["lstm", "gru"]
 ScaleName = Literal["root", "one"]
 PoolingName = Literal["first", "mean"]
+AttentionKind = Literal["encoder", "decoder", "cross"]  # self-attention of the two, and from decoder to encoder
 
 # What a model does in training only: another rate fits the same weights.
 RATES: tuple[str, ...] = ("residual_dropout", "attention_dropout", "activation_dropout", "word_dropout", "layer_drop")
@@ -35,6 +36,7 @@ class ModelConfig(Settings):
 
     rates = RATES
     n_extra = 0  # ids after those of the tokenizer
+    n_heads = 1  # of each attention
 
     @property
     def batch_statistics(self) -> bool:
@@ -45,6 +47,11 @@ class ModelConfig(Settings):
     def longest_target(self) -> int | None:
         """How many ids a target may have at most, without EOS; None is any number. BOS has a position, too."""
         return None
+
+    @property
+    def attentions(self) -> dict[AttentionKind, int]:
+        """In how many layers there is each kind of attention."""
+        raise NotImplementedError
 
     def in_words(self) -> str:
         """The sizes, for people."""
@@ -209,6 +216,10 @@ class TransformerConfig(LayerConfig):
                 "decoder's has not, so they cannot be one; use heads 'joined'",
             )
 
+    @property
+    def attentions(self) -> dict[AttentionKind, int]:
+        return {"encoder": self.n_encoder_layers, "decoder": self.n_decoder_layers, "cross": self.n_decoder_layers}
+
     def in_words(self) -> str:
         return f"{self.n_encoder_layers}+{self.n_decoder_layers} layers, {self._sizes()}"
 
@@ -239,6 +250,10 @@ class RecurrentConfig(ModelConfig):
             yield "d_model", "must be even, so that each direction of the encoder has half; or set both_ways to false"
         if self.d_model % self.n_heads:
             yield "d_model", f"must be a multiple of n_heads ({self.n_heads})"
+
+    @property
+    def attentions(self) -> dict[AttentionKind, int]:
+        return {"encoder": 0, "decoder": 0, "cross": 1}  # from the last layer of the decoder
 
     def in_words(self) -> str:
         ways = "both ways" if self.both_ways else "one way"
@@ -273,6 +288,10 @@ class ConvolutionalConfig(ModelConfig):
     def conflicts(self) -> Iterable[tuple[str, str]]:
         yield from _tying_conflicts(self)
 
+    @property
+    def attentions(self) -> dict[AttentionKind, int]:
+        return {"encoder": 0, "decoder": 0, "cross": self.n_decoder_layers}
+
     def in_words(self) -> str:
         return (
             f"{self.n_encoder_layers}+{self.n_decoder_layers} convolutions of {self.width} positions, "
@@ -301,6 +320,10 @@ class GPTConfig(LayerConfig):
     n_layers: Annotated[int, POSITIVE] = 6
     tie_embeddings: bool = True  # input and output share one matrix
 
+    @property
+    def attentions(self) -> dict[AttentionKind, int]:
+        return {"encoder": 0, "decoder": self.n_layers, "cross": 0}
+
     def in_words(self) -> str:
         return f"{self.n_layers} layers, {self._sizes()}"
 
@@ -313,6 +336,10 @@ class EncoderConfig(LayerConfig):
     n_layers: Annotated[int, POSITIVE] = 6
     embedding_scale: ScaleName = "one"
     embedding_norm: bool = True
+
+    @property
+    def attentions(self) -> dict[AttentionKind, int]:
+        return {"encoder": self.n_layers, "decoder": 0, "cross": 0}
 
     def in_words(self) -> str:
         return f"{self.n_layers} layers, {self._sizes()}"
@@ -354,6 +381,10 @@ class VisionConfig(LayerConfig):
     def grid(self) -> tuple[int, int]:
         """Rows and columns of patches."""
         return self.height // self.patch, self.width // self.patch
+
+    @property
+    def attentions(self) -> dict[AttentionKind, int]:
+        return {"encoder": self.n_layers, "decoder": 0, "cross": 0}
 
     @property
     def longest_target(self) -> None:

@@ -1,10 +1,9 @@
 """The Vision Transformer (Dosovitskiy et al. 2021): an encoder whose words are patches of a picture.
 
-Suffixes: B batch, C channels, Y and X pixels down and across, T positions, D d_model, H heads, L labels.
+Suffixes: B batch, C channels, Y and X pixels down and across, T positions, D d_model, L labels.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -17,7 +16,6 @@ from attendo.models.parts import (
     kept_layers,
 )
 from attendo.models.settings import PoolingName, VisionConfig
-from attendo.nn.attention import MultiHeadAttention
 from attendo.nn.block import Block
 from attendo.nn.init import initialise, scale_by_depth
 from attendo.nn.patches import GridPositions, Patches
@@ -61,22 +59,6 @@ class VisionTransformer(nn.Module):
     def predictions(self, batch: PictureBatch) -> Iterable[tuple[Tensor, nn.Linear, Tensor]]:
         """(vectors, what makes logits of them, what should come out), as the loss asks for them."""
         yield self._pooled(batch.pixels_BCYX), self.labels, batch.labels_B
-
-    def attention_weights(self, pixels_BCYX: Tensor) -> list[Tensor]:
-        """How much each position looks at each in every layer, [B, H, T, T]; the token, if there is one, is first."""
-        found: list[Tensor] = []
-
-        def keep(attention: MultiHeadAttention, inputs: tuple[Any, ...]) -> None:
-            found.append(attention.weights(inputs[0], mask=None))
-
-        attentions = dict.fromkeys(block.attention for block in self.encoder.blocks)
-        hooks = [attention.register_forward_pre_hook(keep) for attention in attentions]  # type: ignore[union-attr]
-        try:
-            self.encoder(pixels_BCYX)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return found
 
     def _pooled(self, pixels_BCYX: Tensor) -> Tensor:
         x_BTD = self.encoder(pixels_BCYX)

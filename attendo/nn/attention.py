@@ -151,6 +151,22 @@ class BranchedHeads(nn.Module):
         return torch.stack(parts).sum(0)
 
 
+class BareAttention(nn.Module):
+    """softmax(scale * Q Kᵀ) V of queries, keys and values as they are given: [B, H, T, K]. Nothing in it is learned."""
+
+    def __init__(self, *, scale: float) -> None:
+        super().__init__()
+        self.scoring = DotProduct(scale=scale)
+        self.weight_dropout = Dropout(0.0)
+
+    def forward(self, queries_BHTK: Tensor, attended: KeysValues, mask: Tensor | None) -> Tensor:
+        keys_BGSK, values_BGSK = attended.keys_NHTK, attended.values_NHTK
+        if self.scoring.fused:
+            return fused_attention(queries_BHTK, keys_BGSK, values_BGSK, scale=self.scoring.scale, mask=mask)
+        weights_BHTS = attention_weights(self.scoring(queries_BHTK, keys_BGSK), mask=mask)
+        return weighted_values(self.weight_dropout(weights_BHTS), values_BGSK)
+
+
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W_O, head_i = Attention(Q W_Qⁱ, K W_Kⁱ, V W_Vⁱ).
 

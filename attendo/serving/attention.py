@@ -66,9 +66,11 @@ class MapAnswer(wire.Answer):
 
 
 class MapsAnswer(wire.Answer):
-    encoder: MapAnswer
-    decoder: MapAnswer
-    cross: MapAnswer
+    """Null is what a model does not have: a recurrent or convolutional one has no self-attention."""
+
+    encoder: MapAnswer | None = None
+    decoder: MapAnswer | None = None
+    cross: MapAnswer | None = None
 
 
 class ChoiceAnswer(wire.Answer):

@@ -1,15 +1,27 @@
 """What is shown is what the model used: the fused kernel's output follows from the weights, whatever the parts."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from attendo.alignment.maps import attention_maps
+from attendo.alignment.maps import attention_maps, watched
 from attendo.data.batch import Batch, make_batch
+from attendo.data.text_batch import segments_batch
+from attendo.models.family import Member, build_model
+from attendo.models.settings import (
+    BertConfig,
+    ClassifierConfig,
+    ConvolutionalConfig,
+    GPTConfig,
+    ModelConfig,
+    RecurrentConfig,
+    VisionConfig,
+)
 from attendo.models.transformer import Transformer
-from attendo.nn.attention import MultiHeadAttention
+from attendo.nn.attention import BareAttention, MultiHeadAttention
 from tests.untrained import VOCAB_SIZE, untrained_model
 
 SOURCES, TARGETS = [[5, 6, 7, 8, 9, 10], [11, 12, 13]], [[14, 15, 16, 17], [18, 19]]
@@ -47,37 +59,97 @@ def batch() -> Batch:
     return make_batch(SOURCES, TARGETS)
 
 
-def used(model: Transformer, batch: Batch) -> tuple[Tensor, list[tuple[MultiHeadAttention, Tensor, Tensor]]]:
-    """(hidden, of each attention in the order of computing: the module, its values and its output), as it runs."""
-    seen: list[tuple[MultiHeadAttention, Tensor, Tensor]] = []
+Work = Callable[[Any], Tensor]
+Attention = MultiHeadAttention | BareAttention
 
-    def note(module: nn.Module, _: Any, result: Any) -> None:
-        assert isinstance(module, MultiHeadAttention)
-        seen.append((module, result[1].values_NHTK, result[0]))
 
-    hooks = [module.register_forward_hook(note) for module in model.modules() if isinstance(module, MultiHeadAttention)]
+def used(model: Member, work: Work) -> tuple[Tensor, list[tuple[Attention, Tensor, Tensor]]]:
+    """(what comes of the work, of each attention in the order of computing: the module, its values and its output)."""
+    seen: list[tuple[Attention, Tensor, Tensor]] = []
+
+    def note(module: nn.Module, inputs: Any, result: Any) -> None:
+        if isinstance(module, MultiHeadAttention):
+            seen.append((module, result[1].values_NHTK, result[0]))
+        elif isinstance(module, BareAttention):
+            seen.append((module, inputs[1].values_NHTK, result))
+
+    hooks = [module.register_forward_hook(note) for module in model.modules()]
     with torch.inference_mode():
-        hidden = model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT)
+        result = work(model)
     for hook in hooks:
         hook.remove()
-    return hidden, seen
+    return result, seen
+
+
+def check(model: Member, work: Work) -> list[Tensor]:
+    """The model gives what its twin does, and each attention what follows from the weights by hand; these in turn."""
+    expected, seen = used(model, work)
+    maps = watched(model, work)
+    torch.testing.assert_close(maps.result, expected, rtol=1e-9, atol=1e-9)
+    in_turn = [*maps.encoder]
+    if maps.decoder and maps.cross:
+        in_turn += [one for both in zip(maps.decoder, maps.cross, strict=True) for one in both]
+    else:
+        in_turn += [*maps.decoder, *maps.cross]
+    assert len(in_turn) == len(seen) == sum(model.config.attentions.values())
+    for weights, (module, values, output) in zip(in_turn, seen, strict=True):
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:3], dtype=torch.float64))
+        values = values.repeat_interleave(weights.shape[1] // values.shape[1], dim=1)
+        computed = torch.einsum("bhts,bhsk->bhtk", weights, values)
+        if isinstance(module, MultiHeadAttention):
+            with torch.inference_mode():
+                more = module.positions.gathered(weights, offset=0)
+                computed = module.output(computed if more is None else computed + more)
+        torch.testing.assert_close(computed, output, rtol=1e-9, atol=1e-9)
+    return in_turn
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_models_output_follows_from_the_weights(name, batch):
     model = model_of(PARTS[name])
-    hidden, seen = used(model, batch)
-    maps = attention_maps(model, batch)
-    torch.testing.assert_close(maps.hidden_BTD, hidden, rtol=1e-9, atol=1e-9)
-    in_turn = [*maps.encoder, *(one for both in zip(maps.decoder, maps.cross, strict=True) for one in both)]
-    assert len(in_turn) == len(seen) == model.config.n_encoder_layers + 2 * model.config.n_decoder_layers
-    for weights, (module, values, output) in zip(in_turn, seen, strict=True):
-        values = values.repeat_interleave(weights.shape[1] // values.shape[1], dim=1)
-        heads = torch.einsum("bhts,bhsk->bhtk", weights, values)
-        with torch.inference_mode():
-            more = module.positions.gathered(weights, offset=0)
-            computed = module.output(heads if more is None else heads + more)
-        torch.testing.assert_close(computed, output, rtol=1e-9, atol=1e-9)
+    assert attention_maps(model, batch).result.shape == (2, 5, model.config.d_model)
+    check(model, lambda one: one.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT))
+
+
+SIZES: dict[str, Any] = {"d_model": 30, "d_ff": 23, "n_heads": 3, "n_layers": 2}
+SIDES: dict[str, Any] = {"source_vocab_size": 31, "target_vocab_size": 31}
+LAYERS: dict[str, Any] = {"n_encoder_layers": 2, "n_decoder_layers": 3}
+PIXELS: dict[str, Any] = {"n_labels": 7, "height": 6, "width": 9, "mean": (20.0,), "deviation": (70.0,), "patch": 3}
+# Of each model: its settings, what it is given, and the shapes of its maps: how many, heads, rows, columns.
+FAMILY: dict[str, tuple[ModelConfig, str, tuple[int, ...]]] = {
+    "gpt": (GPTConfig(vocab_size=31, positions="learned", n_positions=11, **SIZES), "ids", (2, 3, 5, 5)),
+    "llama": (
+        GPTConfig(vocab_size=31, positions="rotary", **SIZES | {"n_heads": 4, "n_key_heads": 2, "d_model": 32}),
+        "ids",
+        (2, 4, 5, 5),
+    ),
+    "bert": (BertConfig(vocab_size=31, **SIZES), "texts", (2, 3, 7, 7)),
+    "classifier": (ClassifierConfig(vocab_size=31, n_labels=5, pooling="mean", **SIZES), "texts", (2, 3, 7, 7)),
+    "vit": (VisionConfig(**PIXELS, **SIZES), "pixels", (2, 3, 7, 7)),
+    "vit, mean": (VisionConfig(**PIXELS, **SIZES, pooling="mean"), "pixels", (2, 3, 6, 6)),
+    "gru": (RecurrentConfig(**SIDES, **LAYERS, d_model=26, cell="gru", n_heads=2), "pairs", (1, 2, 5, 7)),
+    "lstm": (RecurrentConfig(**SIDES, d_model=26, scoring="additive"), "pairs", (1, 1, 5, 7)),
+    "conv": (ConvolutionalConfig(**SIDES, **LAYERS, d_model=13, n_positions=17), "pairs", (3, 1, 5, 7)),
+}
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_every_model_of_the_family_uses_what_is_shown(name, batch):
+    config, given, (n_layers, *shape) = FAMILY[name]
+    torch.manual_seed(3)
+    model: Any = build_model(config).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    texts = segments_batch([[5, 6, 7], [8]], [[9], []])
+    works: dict[str, Work] = {
+        "ids": lambda one: one(batch.target_in_BT),
+        "texts": lambda one: one(texts),
+        "pixels": lambda one: one(255 * torch.rand(2, 1, 6, 9, dtype=torch.float64, generator=torch.Generator())),
+        "pairs": lambda one: one(batch.source_BS, batch.source_lengths_B, batch.target_in_BT),
+    }
+    weights = check(model, works[given])
+    assert [one.shape for one in weights] == [(2, *shape)] * n_layers
 
 
 @pytest.mark.parametrize("name", ["positions sinusoidal", "positions shaw", "window", "one stack"])

@@ -1,14 +1,18 @@
-"""train --task, generate, embed, classify and evaluate of models that do not translate."""
+"""train --task, generate, embed, classify, inspect and evaluate of models that do not translate."""
 
 import io
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from attendo.bundle import open_bundle
+from attendo.generator import Generator
 from tests.cli.command import attendo
 from tests.family import COLOURS, write_labels, write_text
 
@@ -78,6 +82,71 @@ def test_labels(folder: Path) -> None:
     assert one["probabilities"].keys() == set(COLOURS) and f"{one['probability']:.4f}" == rows[0][1]
 
 
+def page_of(folder: Path) -> Any:
+    """The numbers of a page."""
+    page = (folder / "inside.html").read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/json" id="seen">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    return json.loads(data[1])
+
+
+def test_looking_into_a_language_model(folder: Path, tmp_path: Path) -> None:
+    arguments = ["inspect", folder / "gpt", "--text", "bako delu"]
+    found = attendo(*arguments, "--out", tmp_path, "--json").json()
+    generator = Generator.from_bundle(open_bundle(folder / "gpt"), device="cpu")
+    ids = generator.encoded("bako delu")
+    with torch.inference_mode():
+        log_probs = generator.model(torch.tensor([ids]))[0].log_softmax(-1)
+    assert found["positions"][1:] == generator.tokenizer.pieces(ids[1:])
+    for position, (row, guesses) in enumerate(zip(log_probs, found["guesses"], strict=True)):
+        best = sorted(row.tolist(), reverse=True)[:5]
+        assert [one["log_prob"] for one in guesses["likeliest"]] == pytest.approx(best, abs=1e-4)
+        if position + 1 < len(ids):
+            assert guesses["given"]["log_prob"] == pytest.approx(row[ids[position + 1]].item(), abs=1e-4)
+        else:
+            assert guesses["given"] is None
+    maps = found["attention"]["decoder"]
+    assert maps["rows"] == maps["columns"] == found["positions"]
+    assert not np.triu(maps["weights"], 1).any()  # the future
+    assert np.array(maps["weights"]).sum(-1) == pytest.approx(1, abs=1e-3)
+    assert page_of(tmp_path) == found
+    assert sorted(path.name for path in tmp_path.glob("**/*.png")) == [
+        *("decoder.1.1.png", "decoder.1.2.png", "decoder.png"),
+    ]
+    shown = attendo("inspect", folder / "gpt", "--prompt", "bako delu").out
+    assert "What comes after each piece" in shown and "the mean of all heads of decoder" in shown
+    quiet = attendo(*arguments, "--without-head", "1.2", "--json").json()
+    assert quiet["without_heads"] == ["decoder.1.2"]
+    assert quiet["attention"]["decoder"]["weights"][0] == maps["weights"][0]
+    assert quiet["guesses"] != found["guesses"]
+
+
+def test_looking_into_gaps(folder: Path, tmp_path: Path) -> None:
+    text = "bako [MASK] fimi."
+    found = attendo("inspect", folder / "bert", "--text", text, "--out", tmp_path, "--json").json()
+    (gap,) = attendo("generate", folder / "bert", "--prompt", text, "--json").json()
+    (guesses,) = found["guesses"]
+    assert found["positions"][guesses["position"]] == "[MASK]"
+    assert [one["piece"] for one in guesses["likeliest"]] == [one["piece"] for one in gap]
+    assert [one["probability"] for one in guesses["likeliest"]] == pytest.approx([one["probability"] for one in gap])
+    assert page_of(tmp_path) == found
+    assert "The likeliest pieces in each gap" in attendo("inspect", folder / "bert", "--text", text).out
+    two = attendo("inspect", folder / "bert", "--text", "bako\tfimi", "--json").json()
+    assert (two["positions"].count("</s>"), two["guesses"]) == (2, [])
+
+
+def test_looking_into_labels(folder: Path, tmp_path: Path) -> None:
+    text = "kipo ruzo\tnori"
+    found = attendo("inspect", folder / "labels", "--text", text, "--out", tmp_path, "--json").json()
+    expected = attendo("classify", folder / "labels", "--text", text, "--json").json()["probabilities"]
+    assert found["probabilities"] == pytest.approx(expected)
+    assert list(found["probabilities"]) == sorted(expected, key=lambda label: -expected[label])
+    assert found["positions"].count("</s>") == 2
+    assert page_of(tmp_path) == found
+    shown = attendo("inspect", folder / "labels", "--text", text, "--map", "encoder.1.2").out
+    assert "read  kipo ruzo | nori" in shown and "The likeliest labels" in shown and "head encoder.1.2" in shown
+
+
 def test_evaluating(folder: Path, tmp_path: Path) -> None:
     text, labels = folder / "text.txt", write_labels(tmp_path, 31, seed=5)
     found = attendo("evaluate", folder / "gpt", text, "--json").json()
@@ -105,6 +174,21 @@ def test_evaluating(folder: Path, tmp_path: Path) -> None:
         (["evaluate", "gpt", "text.txt", "--picture", "x.svg"], "has no labels to confuse"),
         (["generate", "gpt", "--batch-size", "3"], "there is one prompt, and no batch"),
         (["generate", "bert", "--prompt", "bako"], "has no gap"),
+        (["inspect", "gpt", "--text", "x", "--target", "y"], "--target y: gpt does not translate"),
+        (["inspect", "gpt", "--text", "x", "--beam", "2"], "--beam 2: gpt does not translate"),
+        (["inspect", "bert", "--text", "x", "--sentence", "2"], "--sentence 2: bert does not translate"),
+        (["inspect", "labels"], "labels reads texts: give one"),
+        (["inspect", "gpt", "text.txt"], "gpt reads texts: give one"),
+        (["inspect", "gpt", "text.txt", "text.txt", "--heads"], "which attendo inspect --heads cannot use"),
+        (["inspect", "gpt", "--text", "bako " * 30], "and the model sees 23. Shorten it"),
+        (["inspect", "bert", "--text", "bako " * 30], "and the model sees 21. Shorten it"),
+        (["inspect", "bert", "--text", " "], "no words to look at"),
+        (["inspect", "labels", "--text", "a\tb\tc"], "has 3 texts with tabs between"),
+        (
+            ["inspect", "gpt", "--text", "x", "--without-head", "cross.1.1"],
+            "This model has decoder.1.1 to decoder.1.2.",
+        ),
+        (["inspect", "gpt", "--text", "x", "--map", "encoder"], "This model has decoder.1.1 to decoder.1.2."),
         (["train", "--task", "language-model", "text.txt", "--valid-target", "x"], "data.valid_target"),
         (["train", "--task", "masked-language-model", "--style", "t5", "text.txt"], "learns from masks"),
         (["train", "a.en", "a.de", "a.fr"], "a translator learns from two files"),

@@ -7,7 +7,7 @@ import pytest
 from attendo.errors import BundleError
 from tests.cli.command import attendo, unchanged
 from tests.numerals import sentence_pairs
-from tests.untrained import recurrent_bundle
+from tests.untrained import VOCAB_SIZE, recurrent_bundle, untrained_bundle
 
 TEXT = "two red seven four."
 PAIRS = sentence_pairs(7, seed=77)
@@ -77,7 +77,9 @@ def test_heads_by_what_they_are_worth(trained, files):  # noqa: ARG001
         (["--text", TEXT, "--columns", "1,2"], 2, "--columns goes with --heads"),
         (["--text", TEXT, "--reverse"], 2, "--reverse goes with --heads"),
         (["--text", TEXT, "--target", "x", "--beam", "3"], 2, "--beam 3: with --target nothing is searched"),
-        (["test.en", "test.de"], 2, "SOURCE goes with --heads"),
+        (["test.en"], 2, "SOURCE goes with --heads"),
+        (["test.en", "test.de"], 2, "TARGET goes with --heads"),
+        (["test.en", "test.de", "--heads", "--map", "cross"], 2, "--heads and --map"),
         (["--heads"], 2, "needs a test set"),
         (["test.en", "test.de", "--heads", "--text", TEXT], 2, "--heads and --text"),
         (["test.en", "test.de", "--heads", "--without-head", "1.1"], 2, "--heads and --without-head"),
@@ -92,17 +94,53 @@ def test_what_does_not_go_together_is_refused(trained, files, arguments, code, w
     assert words in result.err
 
 
-def test_a_model_without_heads_is_refused(files):
-    bundle = recurrent_bundle(files / "older")
-    for arguments in (
-        ["inspect", "older", "--text", TEXT],
-        ["inspect", "older", "test.en", "test.de", "--heads"],
-        ["translate", "older", "--alignments", "test.de", "--text", TEXT],
+def test_an_older_model_shows_where_its_decoder_looks(files):
+    recurrent_bundle(files / "older")
+    result = attendo("inspect", "older", "--text", TEXT, "--target", "zwei rot.", "--out", "maps")
+    assert "This model has no self-attention" in result.out
+    assert sorted(path.name for path in (files / "maps").rglob("*.png")) == [
+        "alignment.png",
+        "cross.1.1.png",
+        "cross.png",
+    ]
+    assert 'data-kind="encoder"' not in (files / "maps/inside.html").read_text()
+    assert attendo("translate", "older", "--alignments", "out.align", "--text", TEXT).code == 0
+    with unchanged(files):
+        ranked = attendo("inspect", "older", "test.en", "test.de", "--heads")
+        without = attendo("inspect", "older", "--text", TEXT, "--without-head", "1.1")
+    assert (ranked.code, ranked.out) == (BundleError.exit_code, "")
+    assert "older has a model of kind rnn: only a Transformer's heads can be ranked" in ranked.err
+    assert (without.code, without.out) == (2, "")
+    assert "only those of a Transformer can be switched off" in without.err
+
+
+def test_a_model_that_hides_pieces_writes_none_of_them(files):
+    """T5's sentinels come after the tokenizer's pieces: they may be likely, and have a name."""
+    sizes = {"source_vocab_size": VOCAB_SIZE + 103, "target_vocab_size": VOCAB_SIZE + 103, "n_extra": 103}
+    untrained_bundle(files / "hiding", **sizes)
+    found = attendo("inspect", "hiding", "--text", TEXT, "--json").json()
+    assert not any("sentinel" in piece for piece in found["target"]["pieces"])
+    likely = {one["piece"] for token in found["tokens"] for one in token["alternatives"]}
+    assert any(piece.startswith("<sentinel_") for piece in likely)
+    assert found["attention"].keys() == {"encoder", "decoder", "cross"}
+
+
+def test_a_map_by_name(trained):
+    arguments = ["inspect", trained.path, "--text", TEXT, "--target", "zwei rot.", "--map"]
+    for name, words in (
+        ("encoder", "the mean of all heads of encoder"),
+        ("cross.1", "the mean of the heads of cross.1"),
+        ("decoder.1.2", "head decoder.1.2"),
     ):
-        with unchanged(files):
-            result = attendo(*arguments)
-        assert (result.code, result.out) == (BundleError.exit_code, "")
-        assert f"older has a model of kind {bundle.config.model.kind}: only Transformers have heads" in result.err
+        assert f"Where each piece looks: {words}\n" in attendo(*arguments, name).out
+    for name, words in (
+        ("encoder.2", "there is none"),
+        ("decoder.1.3", "decoder.1.1 to decoder.1.2"),
+        ("1.2", "must be called like"),
+    ):
+        result = attendo(*arguments, name)
+        assert (result.code, result.out) == (2, "")
+        assert f"map '{name}': " in result.err and words in result.err
 
 
 # --- translate --alignments -----------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 import json
 import re
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from attendo.inspection.inspector import Inspection, Inspector
+from attendo.inspection.overlay import GLOW, STRONGEST, enlarged, overlaid
 from attendo.inspection.page import inspection_page
 from attendo.inspection.pictures import INK, WHITE, heat, labelled, side_by_side, write_pictures
 
@@ -52,6 +54,25 @@ def test_all_heads_side_by_side():
     picture = side_by_side([torch.rand(3, 5, 7), torch.rand(3, 5, 7)], "cross")
     assert picture.width > 3 * 7 * 7
     assert picture.height > 2 * 5 * 7
+
+
+def test_a_small_picture_is_enlarged_and_a_large_one_shrinks():
+    digit = np.arange(28 * 14, dtype=np.uint8).reshape(28, 14)
+    large = enlarged(digit, 448)
+    assert large.size == (14 * 16, 448)
+    assert {large.getpixel((x, y)) for x in range(16, 32) for y in range(48, 64)} == {(14 * 3 + 1,) * 3}
+    assert enlarged(np.zeros((500, 1000, 3), dtype=np.uint8), 448).size == (448, 224)
+
+
+def test_the_colour_is_strongest_where_the_weight_is_largest():
+    picture = overlaid(Image.new("RGB", (6, 4), (10, 200, 30)), torch.tensor([[0.1, 0.3, 0.2], [0.1, 0.1, 0.1]]))
+    grey = round(0.299 * 10 + 0.587 * 200 + 0.114 * 30)
+    assert picture.getpixel((0, 0)) == picture.getpixel((5, 3)) == (grey,) * 3
+    for x, share in ((2, STRONGEST), (4, STRONGEST / 2)):
+        mixed = tuple(grey + share * (glow - grey) for glow in GLOW)
+        assert picture.getpixel((x, 1)) == pytest.approx(mixed, abs=1.5)
+    same = overlaid(Image.new("RGB", (2, 2), (7, 7, 7)), torch.full((2, 2), 0.25))
+    assert same.getcolors() == [(4, (7, 7, 7))]
 
 
 def test_the_files(seen, tmp_path):

@@ -8,7 +8,7 @@ from transformers import BertConfig as TheirConfig
 from transformers import BertForPreTraining, BertForSequenceClassification
 
 from attendo.data.text_batch import TextBatch
-from attendo.models.bert import build_bert, build_classifier
+from attendo.models.bert import Bert, build_bert, build_classifier
 from attendo.models.settings import BertConfig, ClassifierConfig
 from tests.models.references import Tensors, filled, moved, weights_in
 
@@ -78,7 +78,8 @@ SIZES: dict[str, Any] = {
 }
 
 
-def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
+def bert() -> tuple[Bert, nn.Module]:
+    """Ours and theirs."""
     reference = theirs_of(BertForPreTraining)
     theirs = weights_in(reference)
     head = "cls.predictions.transform"
@@ -91,7 +92,11 @@ def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
         "follows.weight": theirs["cls.seq_relationship.weight"],
         "follows.bias": theirs["cls.seq_relationship.bias"],
     }
-    model = filled(build_bert(BertConfig(**SIZES, next_sentence=True)).eval(), weights)
+    return filled(build_bert(BertConfig(**SIZES, next_sentence=True)).eval(), weights), reference
+
+
+def test_what_is_behind_a_mask_and_whether_the_second_follows() -> None:
+    model, reference = bert()
     batch, real, segments = padded_batch()
     with torch.no_grad():
         expected = reference(input_ids=batch.ids_BT, attention_mask=real.long(), token_type_ids=segments)

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from transformers import ViTConfig, ViTForImageClassification
 
+from attendo.alignment.maps import watched
 from attendo.config import from_dict, to_dict
 from attendo.data.picture_batch import PictureBatch
 from attendo.errors import ConfigError
@@ -48,7 +50,8 @@ def pixels() -> Tensor:
     return 255 * torch.rand(B, 3, Y, X)
 
 
-def test_equal_to_hugging_face_with_the_same_weights() -> None:
+def both() -> tuple[VisionTransformer, ViTForImageClassification]:
+    """Ours and Hugging Face's, with the same weights."""
     D, F, H, layers = 35, 37, 5, 2
     config = ViTConfig(
         hidden_size=D,
@@ -68,6 +71,11 @@ def test_equal_to_hugging_face_with_the_same_weights() -> None:
     theirs = moved(ViTForImageClassification(config).eval())
     ours = tiny(d_model=D, d_ff=F, n_heads=H, n_layers=layers)
     ours.load_state_dict(_translated(theirs.state_dict()))
+    return ours, theirs
+
+
+def test_equal_to_hugging_face_with_the_same_weights() -> None:
+    ours, theirs = both()
     with torch.inference_mode():
         x = (pixels() - ours.encoder.patches.mean) / ours.encoder.patches.deviation
         close(ours(pixels()), theirs(pixel_values=x).logits, atol=1e-4)
@@ -199,17 +207,18 @@ def test_rollout_is_the_product_of_the_papers_matrices() -> None:
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
-def test_the_weights_of_every_layer_are_those_that_make_its_output(pooling: str) -> None:
+def test_rollout_of_a_picture_is_abnars_and_zuidemas(pooling: str) -> None:
+    """In numpy, as their code has it: the mean over heads, the identity added, rows that sum to one, products."""
     model = tiny(pooling=pooling)
-    with torch.inference_mode():
-        weights = model.attention_weights(pixels())
-        T = 6 + (pooling == "first")
-        assert [one.shape for one in weights] == [(B, 2, T, T)] * 3
-        first: Any = model.encoder.blocks[0]
-        x = first.attention_residual.norm(model.encoder.patches(pixels()))
-        values = first.attention.keys_values(x).values_NHTK
-        close(first.attention.output(weights[0] @ values), first.attention(x, mask=None)[0])
-        assert not first.attention._forward_pre_hooks
-        grid = picture_rollout(weights, model.config.grid, token=pooling == "first")
-    assert grid.shape == (B, 2, 3)
-    assert (grid > 0).all()
+    maps = watched(model, lambda twin: twin(pixels()))
+    T = 6 + (pooling == "first")
+    assert [one.shape for one in maps.encoder] == [(B, 2, T, T)] * 3
+    found = picture_rollout(maps.encoder, model.config.grid, token=pooling == "first")
+    assert found.shape == (B, 2, 3)
+    for b in range(B):
+        joint = np.eye(T)
+        for layer in maps.encoder:
+            mixed = layer[b].double().numpy().mean(axis=0) + np.eye(T)
+            joint = mixed / mixed.sum(axis=1, keepdims=True) @ joint
+        row = joint[0, 1:] if pooling == "first" else joint.sum(axis=0) / T
+        assert found[b].numpy() == pytest.approx(row.reshape(2, 3), abs=1e-6)

@@ -91,13 +91,15 @@ def test_looks_do_not_say_how_long_translations_take(tiny: Translator):
         assert server.service.queue.estimate(1000) > 0
 
 
-def test_a_model_without_heads_is_refused_without_its_path(tmp_path: Path):
+def test_an_older_model_has_no_self_attention_to_show(tmp_path: Path):
     bundle = recurrent_bundle(tmp_path / "run")
     with running({"older": load(bundle.path, device="cpu")}) as server:
-        assert server.post("/v1/translate", {"text": TEXT}).status == 200
-        reply = server.post("/v1/attention", {"text": TEXT})
+        maps = server.post("/v1/attention", {"text": TEXT, "translation": "zwei rot."}).json()["attention"]
+        assert (maps["encoder"], maps["decoder"]) == (None, None)
+        assert len(maps["cross"]["weights"]) == 1
+        reply = server.post("/v1/attention", {"text": TEXT, "without_heads": ["cross.1.1"]})
         assert reply.status == 422
-        assert reply.json()["error"] == "older has a model of kind rnn: only Transformers have heads to look at."
+        assert "this model is of kind rnn" in reply.json()["error"]
 
 
 def test_a_damaged_choice_of_heads_is_told_without_its_path(tmp_path: Path):

@@ -192,8 +192,11 @@ function reader({ rows, columns, weights }, said) {
 
 // --- every head --------------------------------------------------------------------------------------------------
 
+/** The kinds of attention that the model has. */
+const there = () => KINDS.filter((kind) => seen.attention[kind]);
+
 function heads() {
-  const groups = KINDS.map((kind) => {
+  const groups = there().map((kind) => {
     const { weights } = seen.attention[kind];
     const rows = weights.map((layer, l) =>
       layer.map((map, h) =>
@@ -224,7 +227,7 @@ function enlarge(kind, layer, head) {
   const name = headName(`${kind}.${layer + 1}.${head + 1}`);
   byId("head-name").textContent = name;
   show(byId("head-map"), table(map, name, reader(map, byId("head-about"))));
-  const all = KINDS.flatMap((k) => seen.attention[k].weights.flatMap((l, i) => l.map((_, j) => [k, i, j])));
+  const all = there().flatMap((k) => seen.attention[k].weights.flatMap((l, i) => l.map((_, j) => [k, i, j])));
   const here = all.findIndex(([k, i, j]) => k === kind && i === layer && j === head);
   const go = (step) => enlarge(...all[(here + step + all.length) % all.length]);
   byId("head-before").onclick = () => go(-1);
