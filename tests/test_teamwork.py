@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from attendo.config import merge
 from attendo.errors import ConfigError, Interrupted, TrainingError
 from attendo.reporting import Silent
 
-from .tasks import made_up, reverse, tiny, write_task
+from .tasks import made_up, reverse, tiny, unmeasured, write_task
 from .test_resume import StopsAt, assert_same
 
 SECONDS = 240  # more than any of this takes
@@ -50,6 +51,13 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "average": 0,
         },
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def begun_at_once() -> Iterator[None]:
+    """The processes that are started by their own commands measure all the same."""
+    with unmeasured():
+        yield
 
 
 def with_processes(settings: dict[str, Any], count: int, **model: Any) -> dict[str, Any]:
