@@ -1,11 +1,16 @@
 """Made-up translation tasks that a tiny model learns in seconds, and the settings of such a model."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from attendo import pace
 from attendo.config import merge
+from attendo.training.trial import Trial
 
 WORDS = ("bako", "delu", "fimi", "goja", "hune", "kipo", "lasu", "mewa", "nori", "pyta", "ruzo", "sevi")
 
@@ -40,3 +45,11 @@ def tiny(data: dict[str, Any], **groups: Any) -> dict[str, Any]:
         "training": {"batch_tokens": 512, "learning_rate": 0.01, "schedule": "inverse-sqrt", "warmup_steps": 40},
     }
     return merge(settings, groups)
+
+
+@contextmanager
+def unmeasured() -> Iterator[None]:
+    """No run measures its steps, for which one of several processes would have to start them all once more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pace, "_measure", lambda *_: Trial(tokens=100, steps=1, seconds=0.01))
+        yield

@@ -21,7 +21,7 @@ from attendo.models.family import build_model
 from attendo.models.settings import RecurrentConfig
 from attendo.storage import read_tensors
 
-from .tasks import made_up, reverse, write_task
+from .tasks import made_up, reverse, unmeasured, write_task
 from .test_resume import assert_same, stop
 
 STEPS = 12
@@ -235,8 +235,9 @@ def test_adapters_need_a_model_to_adapt(corpus: Any, tmp_path: Path) -> None:
 def test_two_processes_train_adapters_as_one_does(corpus: Any, base: Bundle, tmp_path: Path) -> None:
     """Without dropout, whose draws differ: the same weights but for rounding."""
     quiet = merge(adapting(corpus, base), {"model": {"residual_dropout": 0.0}, "training": {"steps": 3, "average": 0}})
-    alone = run.train(settings=quiet, out=tmp_path / "one")
-    both = run.train(settings=merge(quiet, {"training": {"processes": 2}}), out=tmp_path / "two")
+    with unmeasured():
+        alone = run.train(settings=quiet, out=tmp_path / "one")
+        both = run.train(settings=merge(quiet, {"training": {"processes": 2}}), out=tmp_path / "two")
     for name, tensor in alone.weights().items():
         torch.testing.assert_close(both.weights()[name], tensor, rtol=1e-3, atol=1e-4)
 

@@ -43,7 +43,7 @@ def losses(bundle: Bundle) -> list[float]:
 @pytest.mark.parametrize(
     ("task", "model", "steps", "enough"),
     [
-        (lambda text: text, {}, 250, 95),
+        pytest.param(lambda text: text, {}, 250, 95, marks=pytest.mark.proof),  # reversing is harder
         (reverse, {"n_encoder_layers": 2, "n_decoder_layers": 2, "d_model": 48, "d_ff": 96, "n_heads": 4}, 400, 90),
     ],
     ids=["copy", "reverse"],

@@ -1,5 +1,7 @@
 """Suffixes: B batch, S source length, T target length, V vocabulary."""
 
+import copy
+import functools
 import itertools
 from typing import Any, get_args
 
@@ -45,7 +47,12 @@ def tiny(**settings: Any) -> Transformer:
 
 def settled(**settings: Any) -> Transformer:
     """The same after as many training passes as BatchNorm needs for statistics that fit; other norms keep none."""
-    model = tiny(**settings)
+    return copy.deepcopy(_settled(tuple(settings.items())))
+
+
+@functools.cache
+def _settled(settings: tuple[tuple[str, Any], ...]) -> Transformer:
+    model = tiny(**dict(settings))
     if model.config.norm == "batchnorm":
         model.train()
         with torch.no_grad():
