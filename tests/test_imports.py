@@ -47,6 +47,7 @@ ORDER = (
     "teamwork",
     "pace",
     "run",
+    "interop",
     "attendo",
     "serving",
     "cli",
