@@ -60,7 +60,9 @@ def write_model(config: TransformerConfig, weights: Mapping[str, Array], folder:
         "decoder_start_token": str(BOS),
         "add_source_bos": False,
         "add_source_eos": False,  # the engine does that, by SOURCE_END
-        "layer_norm_epsilon": _EPSILONS[config.norm],
+        "layer_norm_epsilon": config.norm_eps
+        if config.norm_eps and config.norm != "scalenorm"
+        else _EPSILONS[config.norm],
         "n_positions": n_positions(config),  # not for CTranslate2 but for the engine
     }
     source = [SOURCE_END if id == EOS else str(id) for id in range(config.source_vocab_size)]
@@ -100,7 +102,7 @@ class _Weights:
         vocab_size = config.source_vocab_size if name.startswith("encoder.") else config.target_vocab_size
         shapes = {
             "embedding": (vocab_size, D),
-            "embedding.positions": (config.n_positions, D),  # learned
+            "embedding.positions": (config.position_offset + config.n_positions, D),  # learned
             "positions.projection": (D, 2 * D),
             "attention.query": (n_heads * keys, D),
             "attention.key": (n_key_heads * keys, D),
@@ -181,7 +183,7 @@ def _embedding(config: TransformerConfig, weights: _Weights, side: str) -> Varia
     limit = n_positions(config)
     table_TD: Array | None = None
     if config.positions == "learned":
-        table_TD = weights[f"{side}.embedding.positions.weight"]
+        table_TD = weights[f"{side}.embedding.positions.weight"][config.position_offset :]
     elif limit is not None:
         table_TD = sinusoids(limit, config.d_model, interleaved=config.sinusoid_layout == "interleaved")
     if config.positions == "none":
@@ -303,7 +305,7 @@ def _attention(config: TransformerConfig, weights: _Weights, own: str, name: str
     if not cross and config.positions == "rotary":
         found[f"{name}rotary_dim"] = np.int32(config.key_size)
         found[f"{name}rotary_interleave"] = np.int8(1)
-        found[f"{name}rotary_base"] = np.float32(10000)
+        found[f"{name}rotary_base"] = np.float32(config.rotary_base)
     if not cross and config.positions == "t5":
         buckets = weights[f"{own}positions.weight"]
         if config.share_encoder_decoder and own.startswith("decoder"):

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-ActivationName = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu", "relu2"]
-Layout = Literal["interleaved", "halves"]  # of sinusoids
+ActivationName = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu", "geglu", "relu2"]
+Layout = Literal["interleaved", "halves", "fairseq"]  # of sinusoids
 NormName = Literal["layernorm", "rmsnorm", "batchnorm", "scalenorm"]
 NormPlace = Literal["post", "pre", "sandwich"]
