@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from attendo.bundle import Bundle
@@ -19,7 +20,7 @@ from attendo.data.text_batch import NOTHING, TextBatch, segments_batch
 from attendo.engines.batches import sorted_batches
 from attendo.errors import ConfigError, DataError
 from attendo.machine import DeviceName, ready
-from attendo.models.bert import Bert, Classifier, mean_vectors
+from attendo.models.bert import Bert, Classifier, text_vectors
 from attendo.models.settings import PoolingName
 from attendo.reporting import Reporter, Silent
 from attendo.text.corpus import trim
@@ -75,8 +76,7 @@ class Filler:
         batch = segments_batch([ids]).to(self.device)
         with torch.inference_mode():
             hidden_T = (batch.ids_BT == self.tokenizer.vocab_size)[0]
-            vectors_ND = self.model.head(self.model.vectors(batch)[0, hidden_T])
-            probs_NV = self.model.output(vectors_ND).softmax(-1)
+            probs_NV = self.model.logits(self.model.vectors(batch)[0, hidden_T]).softmax(-1)
             probs_NV[:, : len(CONTROLS)] = 0  # control ids and the mask itself are no text
             probs_NV[:, self.tokenizer.vocab_size :] = 0
             best = probs_NV.topk(min(top, self.tokenizer.vocab_size - len(CONTROLS)))
@@ -118,9 +118,19 @@ class Embedder:
         return cls(model, bundle.tokenizers.source, max_length=bundle.config.data.max_length, device=ready(device))
 
     def embed(
-        self, texts: Sequence[str], *, pooling: PoolingName = "mean", reporter: Reporter | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: PoolingName | None = None,
+        unit: bool | None = None,
+        reporter: Reporter | None = None,
     ) -> NDArray[np.float32]:
-        """[len(texts), d_model]; of a text longer than the model can see, its beginning."""
+        """[len(texts), d_model]; of a text longer than the model can see, its beginning.
+
+        pooling: the mean of all vectors, or the first. unit: brought to length one. None: as the model's settings say.
+        """
+        pooling = self.model.config.text_vector if pooling is None else pooling
+        unit = self.model.config.unit_vectors if unit is None else unit
         if pooling not in ("mean", "first"):
             raise ConfigError(f"pooling = {pooling!r}: must be mean or first.")
         rows = [ids[: self.max_length - 2] for ids in self.tokenizer.encode_batch([trim(text) for text in texts])]
@@ -129,9 +139,8 @@ class Embedder:
         with torch.inference_mode():
             for numbers in (reporter or Silent()).track(batches, "Embedding", len(batches)):
                 batch = segments_batch([rows[number] for number in numbers]).to(self.device)
-                x_BTD = self.model.vectors(batch)
-                x_BD = x_BTD[:, 0] if pooling == "first" else mean_vectors(x_BTD, batch.lengths_B)
-                found[list(numbers)] = x_BD.float().cpu().numpy()
+                x_BD = text_vectors(self.model.vectors(batch), batch.lengths_B, pooling).float()
+                found[list(numbers)] = (F.normalize(x_BD, dim=-1) if unit else x_BD).cpu().numpy()
         return found
 
 
@@ -154,7 +163,7 @@ def score_masked(model: Bert, rows: Pairs, *, device: torch.device) -> MaskScore
             assert isinstance(batch, TextBatch) and batch.targets_BT is not None
             asked_BT = batch.targets_BT != NOTHING
             target_N = batch.targets_BT[asked_BT]
-            logits_NV = model.output(model.head(model.vectors(batch)[asked_BT])).float()
+            logits_NV = model.logits(model.vectors(batch)[asked_BT]).float()
             total -= logits_NV.log_softmax(-1).gather(-1, target_N[:, None]).double().sum().item()
             right += int((logits_NV.argmax(-1) == target_N).sum())
             count += len(target_N)

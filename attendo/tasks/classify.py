@@ -16,6 +16,7 @@ from attendo.errors import ConfigError, DataError
 from attendo.evaluation.classification import ClassificationScores, classification_scores, confusion_picture
 from attendo.machine import DeviceName
 from attendo.models.bert import Classifier
+from attendo.models.settings import EncoderConfig
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -86,6 +87,7 @@ def prepare(
         kind=tokenizer.kind,
         vocab_size=tokenizer.vocab_size,
         max_length=data.max_length,
+        n_separators=1 if start is None else _encoder_of(start).n_separators,
         cache=cache,
         reporter=reporter,
     )
@@ -106,8 +108,9 @@ def resolve(
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
 
-def rows_of(corpus: Prepared, _: RunConfig) -> Pairs:
-    return LabelledRows(corpus.store)
+def rows_of(corpus: Prepared, config: RunConfig) -> Pairs:
+    assert isinstance(config.model, EncoderConfig)
+    return LabelledRows(corpus.store, n_separators=config.model.n_separators)
 
 
 def inherit(model: nn.Module, start: Bundle) -> None:
@@ -182,6 +185,11 @@ def appraise(
     guesses = classifier.probabilities([one.texts for one in rows], reporter=reporter).argmax(1).tolist()
     scores = classification_scores([names.index(one.label) for one in rows], guesses, names)
     return Appraisal(numbers=scores.to_json(), lines=scores.in_words(), picture=confusion_picture(scores))
+
+
+def _encoder_of(start: Bundle) -> EncoderConfig:
+    assert isinstance(start.config.model, EncoderConfig)
+    return start.config.model
 
 
 TASK = Task(

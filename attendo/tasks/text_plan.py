@@ -155,7 +155,8 @@ def kept_of(start: Bundle | None) -> dict[str, Any]:
     return {"model": model, "data": {"max_length": start.config.data.max_length}}
 
 
-OWN = ("kind", "next_sentence", "n_labels", "pooling")  # of a model for one task
+# Of a model for one task.
+OWN = ("kind", "next_sentence", "mask_head", "pooler", "n_labels", "pooling", "pooler_activation")
 
 
 def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
