@@ -22,7 +22,8 @@ from attendo.errors import ConfigError, ForeignError
 from attendo.interop.folder import Folder
 from attendo.interop.vocabulary import Order
 from attendo.models.family import build_model
-from attendo.models.settings import ModelConfig
+from attendo.models.settings import LayerConfig, ModelConfig
+from attendo.nn.names import USUAL_EPS
 from attendo.recipe import TaskName
 
 Side = Literal["source", "target"]
@@ -167,12 +168,13 @@ class Tied:
 
 @dataclass(frozen=True)
 class Unused:
-    """A tensor of theirs that says nothing: it may be in a folder, is not read, and not written.
+    """A tensor of theirs that says nothing: it may be in a folder, is not read, and not written unless they want it.
 
     Sinusoids, which both sides compute, or what is left from an earlier version of the toolkit.
     """
 
     theirs: str
+    written: Callable[[], Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,10 @@ class Architecture:
     vocabularies: (setting of ours, side, key of theirs) for each size of a vocabulary.
     required: keys of theirs that must have this value, if config.json has them, since attendo has nothing for others.
     written: what config.json says besides.
+    said: what config.json says, where some of it has to be worked out first, or stands in other files.
+    told: the other way: what config.json says, of all that stands in the table.
+    files: what stands in other files then, as JSON by their names.
+    renamed: the name that a tensor has today, by one that a file may have.
     entries: the tensors of a model with such settings.
     """
 
@@ -221,11 +227,15 @@ class Architecture:
     vocabularies: tuple[tuple[str, Side, str], ...]
     required: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    said: Callable[[Folder], Mapping[str, Any]] = lambda folder: folder.config
+    told: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: values
+    files: Callable[[Any], Mapping[str, Any]] = lambda _: {}  # of the settings of `kind`
+    renamed: Callable[[str], str] = lambda name: name
     entries: Callable[[Any], Iterable[Entry]]  # of the settings of `kind`
 
     def our_settings(self, folder: Folder, orders: Orders | None) -> ModelConfig:
         """What config.json says, as settings of ours."""
-        theirs, where = folder.config, folder.path / "config.json"
+        theirs, where = self.said(folder), folder.path / "config.json"
         for key, value in self.required.items():
             if key in theirs and theirs[key] != value:
                 raise ForeignError(
@@ -254,10 +264,10 @@ class Architecture:
         }
         for setting in self.settings:
             for key in setting.keys:
-                values[key] = _their_value(setting, getattr(config, setting.ours))
+                values[key] = _their_value(setting, _settled(config, setting.ours))
         for _, side, key in self.vocabularies:
             values[key] = _order(orders, side).size
-        return values
+        return self.told(values)
 
     def no_counterpart(self, config: ModelConfig) -> str | None:
         """Why a model of ours is none of theirs, in words that name the setting; None: it is one."""
@@ -280,9 +290,10 @@ class Architecture:
     def our_weights(self, config: ModelConfig, folder: Folder, orders: Orders | None) -> Weights:
         """Their tensors as the weights of the model of these settings; all are checked before the first is read."""
         empty, entries = _empty_weights(config), tuple(self.entries(config))
-        if extra := folder.shapes.keys() - {entry.theirs for entry in entries if not isinstance(entry, Given)}:
+        names = {self.renamed(name): name for name in folder.shapes}
+        if extra := names.keys() - {entry.theirs for entry in entries if not isinstance(entry, Given)}:
             raise ForeignError(
-                f"{folder.path} has the tensor {min(extra)}, which a {self.name} of its config.json has not."
+                f"{folder.path} has the tensor {names[min(extra)]}, which a {self.name} of its config.json has not."
             )
         expected = {
             entry: tuple(entry.form.theirs(torch.cat([empty[name] for name in entry.names]), orders).shape)
@@ -290,20 +301,20 @@ class Architecture:
             if isinstance(entry, Same)
         }
         for same, shape in expected.items():
-            _check(same, folder, shape)
+            _check(same, folder, names.get(same.theirs), shape)
         weights: Weights = {}
         for entry in entries:
             match entry:
                 case Same():
-                    there = entry.theirs in folder.shapes
-                    tensor = folder.tensor(entry.theirs) if there else torch.zeros(expected[entry])
+                    there = entry.theirs in names
+                    tensor = folder.tensor(names[entry.theirs]) if there else torch.zeros(expected[entry])
                     parts = entry.form.ours(tensor, orders).split([len(empty[name]) for name in entry.names])
                     weights |= {name: part.contiguous() for name, part in zip(entry.names, parts, strict=True)}
                 case Given(name, value):
                     weights[name] = value(torch.zeros(empty[name].shape), orders)
                 case Tied(name, other):
-                    both = {name, other} <= folder.shapes.keys()
-                    if both and not torch.equal(folder.tensor(name), folder.tensor(other)):
+                    both = {name, other} <= names.keys()
+                    if both and not torch.equal(folder.tensor(names[name]), folder.tensor(names[other])):
                         raise ForeignError(
                             f"{folder.path}: the tensors {name} and {other} differ, and config.json ties them."
                         )
@@ -322,6 +333,8 @@ class Architecture:
                         raise ConfigError(
                             f"{self.name} has nothing for the tensor {name}, and in this model it was trained."
                         )
+                case Unused(name, written) if written is not None:
+                    tensors[name] = written()
         return tensors
 
 
@@ -348,17 +361,26 @@ def _their_value(setting: Setting, value: Any) -> Any:
     return next(their for our, their in setting.words if our == value)
 
 
-def _check(entry: Same, folder: Folder, expected: tuple[int, ...]) -> None:
-    """Complains of a tensor that is missing or has another shape."""
-    if entry.theirs not in folder.shapes:
+def _settled(config: ModelConfig, key: str) -> Any:
+    """The value of a setting of ours, worked out where it is null."""
+    value = getattr(config, key)
+    if value is not None or not isinstance(config, LayerConfig):
+        return value
+    sizes = {"d_key": config.key_size, "d_value": config.value_size, "n_key_heads": config.n_heads}
+    return sizes.get(key, USUAL_EPS[config.norm] if key == "norm_eps" else None)
+
+
+def _check(entry: Same, folder: Folder, name: str | None, expected: tuple[int, ...]) -> None:
+    """Complains of a tensor that is missing or has another shape; `name` is its name in the folder."""
+    if name is None:
         if entry.optional:
             return
         raise ForeignError(
             f"{folder.path} lacks the tensor {entry.theirs}. The folder is not whole, or is not of its config.json."
         )
-    if folder.shapes[entry.theirs] != expected:
-        shapes = f"{folder.shapes[entry.theirs]} instead of {expected}"
-        raise ForeignError(f"{folder.path}: the tensor {entry.theirs} has shape {shapes}.")
+    if folder.shapes[name] != expected:
+        shapes = f"{folder.shapes[name]} instead of {expected}"
+        raise ForeignError(f"{folder.path}: the tensor {name} has shape {shapes}.")
 
 
 def _empty_weights(config: ModelConfig) -> Weights:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.nn.dropout import Dropout
-from attendo.nn.names import NormName, NormPlace
+from attendo.nn.names import USUAL_EPS, NormName, NormPlace
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -97,15 +97,16 @@ class BatchNorm(nn.Module):
 
 def build_norm(name: NormName, d_model: int, *, eps: float | None = None) -> nn.Module:
     """`eps` is what keeps it from dividing by zero; None: as usual for this norm."""
+    eps = USUAL_EPS[name] if eps is None else eps
     match name:
         case "layernorm":
-            return LayerNorm(d_model, eps=eps or 1e-5)
+            return LayerNorm(d_model, eps=eps)
         case "rmsnorm":
-            return RMSNorm(d_model, eps=eps or 1e-6)
+            return RMSNorm(d_model, eps=eps)
         case "batchnorm":
-            return BatchNorm(d_model, eps=eps or 1e-5)
+            return BatchNorm(d_model, eps=eps)
         case "scalenorm":
-            return ScaleNorm(d_model, eps=eps or 1e-5)
+            return ScaleNorm(d_model, eps=eps)
 
 
 class PostNorm(nn.Module):
