@@ -74,8 +74,8 @@ class Order:
 class Usage:
     """How a model of theirs wants its texts, in ids of theirs.
 
-    A source is source_prefix, text, source_suffix (None: </s> alone, as ours); a target begins with order.first[1], then
-    target_prefix, then text. What continues a text or fills gaps has only an order.
+    A source is source_prefix, text, source_suffix (None: </s> alone, as ours); a target begins with order.first[1], and
+    target_prefix and the text follow. What continues a text or fills gaps has only an order.
     """
 
     order: Order
