@@ -39,8 +39,8 @@ def unsupported(options: SearchOptions, *, prefixes: bool = False, phrases: bool
         return "it leaves the log probability of a prefix out of the score (prefixes)"
     if phrases:
         return "it cannot be made to say what a translation must hold (phrases)"
-    if options.beam > 1 and options.stopping == "exact":
-        return "it cannot go on until nothing better can come (stopping 'exact'); it knows 'first' only"
+    if options.beam > 1 and options.stopping != "first":
+        return f"it cannot go on for something better (stopping '{options.stopping}'); it knows 'first' only"
     return None
 
 

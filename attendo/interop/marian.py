@@ -2,17 +2,8 @@
 
 from collections.abc import Iterator
 
-from attendo.interop.architecture import (
-    Architecture,
-    Entry,
-    Same,
-    Setting,
-    Tied,
-    Unused,
-    VocabularyBias,
-    VocabularyRows,
-)
-from attendo.interop.stacks import OUTPUT, blocks, embeddings, sizes
+from attendo.interop.architecture import Architecture, Entry, Same, Setting, Tied, VocabularyRows
+from attendo.interop.stacks import OUTPUT, blocks, embeddings, logits_bias, sinusoids, sizes
 from attendo.models.settings import TransformerConfig
 
 
@@ -23,9 +14,8 @@ def _entries(config: TransformerConfig) -> Iterator[Entry]:
         yield Same("encoder.embedding.weight", "model.encoder.embed_tokens.weight", VocabularyRows("source"))
         yield Same("decoder.embedding.weight", "model.decoder.embed_tokens.weight", VocabularyRows("target"))
         yield Tied(OUTPUT, to="model.decoder.embed_tokens.weight")
-    yield Same("output.bias", "final_logits_bias", VocabularyBias("target", n_axes=1), optional=True)
-    yield Unused("model.encoder.embed_positions.weight")
-    yield Unused("model.decoder.embed_positions.weight")
+    yield logits_bias()
+    yield from sinusoids("weight")
     yield from blocks(config)
 
 
@@ -37,7 +27,7 @@ MARIAN = Architecture(
     kind=TransformerConfig,
     implied={"sinusoid_layout": "halves"},
     settings=(
-        *sizes(layers=12, d_model=1024, d_ff=4096, n_heads=16, activation="gelu", scale=False),
+        *sizes(activation="gelu", scale=False),
         Setting("tie_embeddings", "share_encoder_decoder_embeddings", True, words=(("all", True), ("target", False))),
     ),
     vocabularies=(("source_vocab_size", "source", "vocab_size"), ("target_vocab_size", "target", "decoder_vocab_size")),

@@ -1,0 +1,244 @@
+"""Encoder-decoders of Hugging Face Transformers, taken over: the same logits, the same searches, and back again.
+
+Each model is tiny, of sizes that are primes where heads permit, with random weights.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from attendo.bundle import weights_of
+from attendo.decoding.search import SearchOptions
+from attendo.engines.torch_engine import TorchEngine
+from attendo.interop.architecture import Architecture, Orders
+from attendo.interop.bart import BART, MBART
+from attendo.interop.m2m100 import M2M100
+from attendo.interop.marian import MARIAN
+from attendo.interop.pegasus import PEGASUS
+from attendo.interop.t5 import T5
+from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.text.tokenizer import BOS
+from tests.interop.foreign import Foreign, randomise, taken_over, their_order
+
+V, S, T, LIMIT = 31, 13, 7, 23
+LENGTHS = torch.tensor([13, 4, 8, 1, 6])
+SIZES = {
+    "vocab_size": V,
+    "d_model": 22,
+    "encoder_layers": 3,  # in transformers, generate fails where the decoder has more layers
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 17,
+    "decoder_ffn_dim": 17,
+    "max_position_embeddings": 67,
+    "forced_eos_token_id": None,
+}
+FAIRSEQ = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+MARIANS = {"pad_token_id": 30, "eos_token_id": 0, "decoder_start_token_id": 30, "bos_token_id": None}
+T5_SIZES: dict[str, Any] = {
+    "vocab_size": V,
+    "d_model": 23,
+    "d_kv": 5,
+    "d_ff": 17,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "num_heads": 3,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 11,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "decoder_start_token_id": 0,
+    "bos_token_id": None,
+}
+
+
+def marian(**more: Any) -> Any:
+    return transformers.MarianMTModel(transformers.MarianConfig(**SIZES, **MARIANS, **more))
+
+
+def pegasus() -> Any:
+    ids = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+    return transformers.PegasusForConditionalGeneration(transformers.PegasusConfig(**SIZES, **ids))
+
+
+def bart() -> Any:
+    return transformers.BartForConditionalGeneration(transformers.BartConfig(**SIZES, **FAIRSEQ))
+
+
+def mbart() -> Any:
+    ids = {**FAIRSEQ, "decoder_start_token_id": 29}  # a language
+    return transformers.MBartForConditionalGeneration(transformers.MBartConfig(**SIZES, **ids, scale_embedding=True))
+
+
+def m2m100() -> Any:
+    sizes = {**SIZES, "d_model": 26}
+    return transformers.M2M100ForConditionalGeneration(transformers.M2M100Config(**sizes, **FAIRSEQ))
+
+
+def t5(**more: Any) -> Any:
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(**T5_SIZES, **more))
+
+
+def t5_v1_1() -> Any:
+    model = t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    model.lm_head.weight = torch.nn.Parameter(torch.randn(V, T5_SIZES["d_model"]))
+    return model
+
+
+CASES: dict[str, tuple[Architecture, Any]] = {
+    "marian": (MARIAN, lambda: marian(activation_function="swish", scale_embedding=True)),
+    "pegasus": (PEGASUS, pegasus),
+    "bart": (BART, bart),
+    "mbart": (MBART, mbart),
+    "m2m100": (M2M100, m2m100),
+    "t5": (T5, t5),
+    "t5-v1.1": (T5, t5_v1_1),
+}
+
+
+def made(name: str, folder: Path, **saving: Any) -> Foreign:
+    architecture, build = CASES[name]
+    torch.manual_seed(3)
+    theirs = build()
+    randomise(theirs, by=0.3)
+    if hasattr(theirs, "final_logits_bias"):
+        theirs.final_logits_bias.copy_(0.3 * torch.randn(1, V))
+    make_endings_likely(theirs.eval())
+    order = their_order(theirs.config, size=V)
+    return taken_over(theirs, architecture, folder, Orders(order, order), **saving)
+
+
+@torch.no_grad()
+def make_endings_likely(theirs: Any) -> None:
+    """Moves the output's row of EOS towards the vectors that it meets, so that it comes up after some steps."""
+    met: list[Tensor] = []
+    hook = theirs.lm_head.register_forward_pre_hook(lambda _, inputs: met.append(inputs[0].flatten(0, 1)))
+    logits = theirs(input_ids=torch.randint(4, 29, (7, 5)), decoder_input_ids=torch.randint(4, 29, (7, 11))).logits
+    hook.remove()
+    mean, eos = met[0].mean(0), theirs.config.eos_token_id
+    wanted = (logits.amax(-1) - logits[..., eos]).mean()
+    theirs.lm_head.weight[eos] += wanted * mean / mean.square().sum()
+
+
+@pytest.fixture(scope="module", params=CASES)
+def foreign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Foreign:
+    return made(request.param, tmp_path_factory.mktemp("theirs"))
+
+
+def architecture_of(foreign: Foreign) -> Architecture:
+    return next(one for one, _ in CASES.values() if one.class_name == type(foreign.theirs).__name__)
+
+
+def batch(foreign: Foreign) -> tuple[Tensor, Tensor, Tensor]:
+    """Source [B, S], what of it is real, and target [B, T], in their ids."""
+    config = foreign.theirs.config
+    torch.manual_seed(1)
+    source, target = torch.randint(4, 29, (5, S)), torch.randint(4, 29, (5, T))
+    real = torch.arange(S) < LENGTHS[:, None]
+    source[~real] = config.pad_token_id
+    source[torch.arange(5), LENGTHS - 1] = config.eos_token_id
+    target[:, 0] = config.decoder_start_token_id
+    return source, real, target
+
+
+def our_target(foreign: Foreign, target: Tensor) -> Tensor:
+    ours = foreign.our_ids(target)
+    ours[:, 0] = BOS
+    return ours
+
+
+def test_log_probabilities_over_padded_batches_with_a_cache_and_without(foreign: Foreign) -> None:
+    source, real, target = batch(foreign)
+    ours, order = foreign.ours, foreign.orders.target
+    assert isinstance(ours, EncoderDecoder)
+    our_source, our_rows = foreign.our_ids(source), torch.tensor(order.back)
+    with torch.no_grad():
+        logits = foreign.theirs(input_ids=source, attention_mask=real.long(), decoder_input_ids=target).logits
+        expected = logits.log_softmax(-1)
+        found = ours(our_source, LENGTHS, our_target(foreign, target))
+        torch.testing.assert_close(found[..., our_rows], logits, rtol=0, atol=1e-4)
+        torch.testing.assert_close(found.log_softmax(-1)[..., our_rows], expected, rtol=0, atol=1e-4)
+        assert found.softmax(-1)[..., list(order.silent)].sum() == 0
+        step, cache = ours.lean_step(), ours.encode(our_source, LENGTHS)
+        for t in range(T):
+            logits, cache = step(our_target(foreign, target)[:, t], cache)
+            torch.testing.assert_close(logits.log_softmax(-1)[:, our_rows], expected[:, t], rtol=0, atol=1e-4)
+
+
+def test_back_again_exactly(foreign: Foreign, tmp_path: Path) -> None:
+    architecture = architecture_of(foreign)
+    tensors = architecture.their_weights(foreign.config, weights_of(foreign.ours), foreign.orders)
+    original = load_file(foreign.folder / "model.safetensors")
+    assert tensors.keys() == original.keys()
+    for name, tensor in original.items():
+        if "embed_positions" in name and foreign.config.positions == "sinusoidal":  # type: ignore[attr-defined]
+            torch.testing.assert_close(tensors[name][: len(tensor)], tensor)  # both compute them
+        else:
+            assert torch.equal(tensors[name], tensor), name
+    config = foreign.theirs.config
+    ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
+    settings = architecture.their_settings(foreign.config, foreign.orders) | ids
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
+    assert type(loaded) is type(foreign.theirs)
+    source, real, target = batch(foreign)
+    with torch.no_grad():
+        inputs = {"input_ids": source, "attention_mask": real.long(), "decoder_input_ids": target}
+        assert torch.equal(loaded(**inputs).logits, foreign.theirs(**inputs).logits)
+
+
+SEARCHES: dict[str, tuple[SearchOptions, dict[str, Any]]] = {
+    "greedy": (SearchOptions(beam=1, no_repeat_ngram=2), {"num_beams": 1}),
+    "first": (
+        SearchOptions(beam=3, length_penalty="power", alpha=0.7, no_repeat_ngram=2),
+        {"num_beams": 3, "length_penalty": 0.7, "early_stopping": True},
+    ),
+    "heuristic": (
+        SearchOptions(beam=4, n_best=2, length_penalty="power", alpha=1.0, stopping="heuristic", no_repeat_ngram=2),
+        {"num_beams": 4, "length_penalty": 1.0, "early_stopping": False, "num_return_sequences": 2},
+    ),
+    "exact": (
+        SearchOptions(beam=3, length_penalty="power", alpha=0.4, stopping="exact", no_repeat_ngram=2),
+        {"num_beams": 3, "length_penalty": 0.4, "early_stopping": "never"},
+    ),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_same_ids_as_generate(foreign: Foreign, search: str) -> None:
+    options, theirs = SEARCHES[search]
+    if search in ("first", "exact") and architecture_of(foreign) is not MARIAN:
+        pytest.skip("a stopping rule knows nothing of the model")
+    source, real, _ = batch(foreign)
+    order, config = foreign.orders.target, foreign.theirs.config
+    never = [id_ for id_ in (order.rows[BOS], order.rows[0], order.rows[3]) if id_ not in (None, config.eos_token_id)]
+    generated = foreign.theirs.generate(
+        input_ids=source,
+        attention_mask=real.long(),
+        max_new_tokens=LIMIT + 1,
+        suppress_tokens=never,
+        no_repeat_ngram_size=2,
+        do_sample=False,
+        **theirs,
+    )
+    engine = TorchEngine(foreign.ours, torch.device("cpu"))  # type: ignore[arg-type]
+    sources = [foreign.our_ids(row[kept]).tolist()[:-1] for row, kept in zip(source, real, strict=True)]
+    found = engine.search(sources, [LIMIT] * 5, options)
+    back, n_ended = foreign.orders.target.rows, 0
+    for row, hypotheses in zip(generated.view(5, options.n_best, -1), found, strict=True):
+        for ids, hypothesis in zip(row.tolist(), hypotheses, strict=True):
+            assert ids[0] == config.decoder_start_token_id
+            if config.eos_token_id not in ids[1:]:
+                assert not hypothesis.finished
+                continue
+            n_ended += 1
+            assert [back[id_] for id_ in hypothesis.ids] == ids[1 : ids.index(config.eos_token_id, 1)]
+    assert n_ended >= 3
