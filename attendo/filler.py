@@ -69,7 +69,7 @@ class Filler:
             raise DataError(f"{text!r} has no gap. Write {MASK} where one is, as in 'The {MASK} runs.'")
         # What stands in a gap is a piece with the space before it, so the space goes with the gap.
         parts = [part.removesuffix(" ") for part in text.split(MASK)]
-        encoded = [self.tokenizer.encode(part) if part else [] for part in parts]
+        encoded = [ids if part else [] for part, ids in zip(parts, self.tokenizer.encode_inside(parts), strict=True)]
         ids = [id_ for part in encoded for id_ in (*part, self.tokenizer.vocab_size)][:-1]
         if len(ids) + 2 > self.max_length:
             raise DataError(f"the text has {len(ids)} pieces, and the model sees {self.max_length - 2}. Shorten it.")

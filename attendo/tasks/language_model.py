@@ -28,13 +28,20 @@ VALID_SHARE, MOST_VALID = 0.1, 500_000  # of a file's characters
 SAMPLE = 100  # pieces
 
 # What GPT-2 is made of, and what Llama is.
-GPT_PARTS = {"positions": "learned", "norm_place": "pre", "activation": "gelu-tanh", "embedding_scale": "one"}
+GPT_PARTS = {
+    "positions": "learned",
+    "norm_place": "pre",
+    "activation": "gelu-tanh",
+    "embedding_scale": "one",
+    "output_bias": False,
+}
 LLAMA_PARTS = {
     "positions": "rotary",
     "norm": "rmsnorm",
     "norm_place": "pre",
     "activation": "swiglu",
     "embedding_scale": "one",
+    "output_bias": False,
 }
 
 

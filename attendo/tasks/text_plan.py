@@ -85,7 +85,7 @@ def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, 
             if value is not None and value != _default(group, key):
                 raise ConfigError(f"{group}.{key} = {value!r}: belongs to pairs of texts, and there are none here.")
     config = from_dict(
-        RunConfig, merge({"data": {"source": ""}}, chosen, kept_of(start), settings, {"model": {**fixed}})
+        RunConfig, merge({"data": {"source": ""}}, chosen, kept_of(start, chosen), settings, {"model": {**fixed}})
     )
     given = settings.get("model", {})
     for key, words in config.model.unused():
@@ -140,18 +140,19 @@ def resolve(
         RunConfig,
         merge(
             {**chosen, "training": training},
-            kept_of(start),
+            kept_of(start, chosen),
             settings,
             {"model": {**fixed}, "tokenizer": learned, "data": to_dict(data)},
         ),
     )
 
 
-def kept_of(start: Bundle | None) -> dict[str, Any]:
-    """The settings of the bundle to start from that a model of another kind may have as well."""
+def kept_of(start: Bundle | None, chosen: Chosen) -> dict[str, Any]:
+    """The settings of the bundle to start from; for a model of another kind, those that it has as well."""
     if start is None:
         return {}
-    model = {key: value for key, value in to_dict(start.config.model).items() if key not in OWN}
+    own = () if start.config.model.kind == chosen["model"]["kind"] else OWN
+    model = {key: value for key, value in to_dict(start.config.model).items() if key not in own}
     return {"model": model, "data": {"max_length": start.config.data.max_length}}
 
 
