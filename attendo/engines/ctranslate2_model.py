@@ -1,12 +1,13 @@
 """From attendo's weights to the folder that CTranslate2 loads, in numpy alone: torch is not needed for it.
 
-    model.bin               all variables, in float32; int8 is a matter of loading
+    model.bin               all variables, in float32; int8 is a matter of loading, unless it is asked for
     config.json             control tokens, the norm's epsilon, n_positions
     source_vocabulary.json  } a token for each id
     target_vocabulary.json  }
 
-CTranslate2 works with strings, and here a token is the id in digits, so that nothing depends on the pieces. EOS of the
-source has a name of its own, SOURCE_END: a source that CTranslate2 finds to be EOS alone it would not translate.
+CTranslate2 works with strings, and for our engine a token is the id in digits, so that nothing depends on the pieces.
+EOS of the source has a name of its own, SOURCE_END: a source that CTranslate2 finds to be EOS alone it would not
+translate.
 
 The names of the variables are those of ctranslate2.specs, which cannot be used itself: it imports torch.
 
@@ -17,7 +18,8 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,10 @@ from numpy.typing import NDArray
 
 from attendo.engines.ctranslate2_engine import SOURCE_END
 from attendo.engines.ctranslate2_limits import n_positions, representable
+from attendo.engines.engine import Precision
 from attendo.errors import BundleError, ConfigError
 from attendo.models.settings import TransformerConfig
-from attendo.text.tokenizer import BOS, EOS, UNK
+from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 Array = NDArray[np.float32]
 Variables = dict[str, NDArray[Any] | np.generic]  # generic: a single number
@@ -41,10 +44,29 @@ _ACTIVATIONS = {"relu": 0, "silu": 2, "swiglu": 2, "gelu": 3}  # and to activati
 _EPSILONS = {"layernorm": 1e-5, "rmsnorm": 1e-6, "scalenorm": 1e-12}
 
 
-def write_model(config: TransformerConfig, weights: Mapping[str, Array], folder: Path) -> None:
+@dataclass(frozen=True)
+class Pieces:
+    """The tokens of a model that others are to use: what their tokenizer calls each id."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+
+def write_model(
+    config: TransformerConfig,
+    weights: Mapping[str, Array],
+    folder: Path,
+    *,
+    pieces: Pieces | None = None,
+    precision: Precision = "float32",
+) -> None:
     """Writes the weights, named as in a bundle, into an existing folder that CTranslate2 can load.
 
     Weights that are not those of such a model are refused.
+
+    pieces: for others instead of our engine. What that does in each call, the model then does by itself: EOS is added
+    to a source, and PAD, BOS and UNK cannot come.
+    precision: of the matrices in the file.
     """
     if reason := representable(config):
         raise ConfigError(f"CTranslate2 cannot run this model: {reason}. Use the torch engine.")
@@ -52,23 +74,50 @@ def write_model(config: TransformerConfig, weights: Mapping[str, Array], folder:
     variables = _variables(config, own)
     if unknown := weights.keys() - own.met:
         raise BundleError(f"the bundle has the tensor {min(unknown)}, unlike the model its config describes.")
+    digits = [str(id) for id in range(config.target_vocab_size)]
+    source = [SOURCE_END if id == EOS else str(id) for id in range(config.source_vocab_size)]
+    tokens = pieces or Pieces(source, digits)
+    if pieces is not None:
+        variables["decoder/projection/bias"] = _without_controls(own["output.bias"])
+    if precision == "int8":
+        variables = _quantized(variables)
     _write_variables(folder / "model.bin", variables)
     about = {
-        "unk_token": str(UNK),
-        "bos_token": str(BOS),
-        "eos_token": str(EOS),
-        "decoder_start_token": str(BOS),
+        "unk_token": tokens.target[UNK],
+        "bos_token": tokens.target[BOS],
+        "eos_token": tokens.target[EOS],
+        "decoder_start_token": tokens.target[BOS],
         "add_source_bos": False,
-        "add_source_eos": False,  # the engine does that, by SOURCE_END
+        "add_source_eos": pieces is not None,  # our engine does that, by SOURCE_END
         "layer_norm_epsilon": config.norm_eps
         if config.norm_eps and config.norm != "scalenorm"
         else _EPSILONS[config.norm],
         "n_positions": n_positions(config),  # not for CTranslate2 but for the engine
     }
-    source = [SOURCE_END if id == EOS else str(id) for id in range(config.source_vocab_size)]
-    target = [str(id) for id in range(config.target_vocab_size)]
-    for name, content in (("config", about), ("source_vocabulary", source), ("target_vocabulary", target)):
+    named = (("config", about), ("source_vocabulary", tokens.source), ("target_vocabulary", tokens.target))
+    for name, content in named:
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def _without_controls(bias_V: Array) -> Array:
+    """The output's bias with which PAD, BOS and UNK never come."""
+    changed_V = bias_V.copy()
+    changed_V[[PAD, BOS, UNK]] = -1e9
+    return changed_V
+
+
+def _quantized(variables: Variables) -> Variables:
+    """Each matrix W as bytes round(s W), with s = 127 / max |W| of each row, as CTranslate2 does it when loading."""
+    found: Variables = {}
+    for name, array in variables.items():
+        found[name] = array
+        if name.endswith("/weight"):
+            matrix = np.asarray(array)
+            largest = np.abs(matrix).max(axis=1)
+            scale = (127 / np.where(largest == 0, 127, largest)).astype(np.float32)
+            found[name] = np.rint(matrix * scale[:, None]).astype(np.int8)
+            found[f"{name}_scale"] = scale
+    return found
 
 
 class _Weights:
