@@ -58,27 +58,30 @@ class Reversed(Form):
         return ours.flip(0)
 
 
-def encoder(config: EncoderConfig, stack: str) -> Iterator[Entry]:
+def encoder(config: EncoderConfig, stack: str, *, positions: Form | None = None) -> Iterator[Entry]:
     """The embeddings and the layers; `stack` is how their names begin."""
     ours, theirs = "encoder.embedding", f"{stack}embeddings"
     yield Same(f"{ours}.weight", f"{theirs}.word_embeddings.weight", VocabularyRows("source"))
-    yield Same(f"{ours}.positions.weight", f"{theirs}.position_embeddings.weight")
+    yield Same(f"{ours}.positions.weight", f"{theirs}.position_embeddings.weight", positions or Form())
     if config.n_segments:
         yield Same(f"{ours}.segments.weight", f"{theirs}.token_type_embeddings.weight")
     yield from module(f"{ours}.norm", f"{theirs}.LayerNorm")
     yield Unused(f"{theirs}.position_ids")
+    post = config.norm_place == "post"
     for number in range(config.n_layers):
         for one, name in (
             ("attention.query", "attention.self.query"),
             ("attention.key", "attention.self.key"),
             ("attention.value", "attention.self.value"),
             ("attention.output", "attention.output.dense"),
-            ("attention_residual.norm", "attention.output.LayerNorm"),
+            ("attention_residual.norm", "attention.output.LayerNorm" if post else "attention.LayerNorm"),
             ("feed_forward.inner", "intermediate.dense"),
             ("feed_forward.outer", "output.dense"),
-            ("feed_forward_residual.norm", "output.LayerNorm"),
+            ("feed_forward_residual.norm", "output.LayerNorm" if post else "intermediate.LayerNorm"),
         ):
             yield from module(f"encoder.blocks.{number}.{one}", f"{stack}encoder.layer.{number}.{name}")
+    if not post:
+        yield from module("encoder.final_norm", f"{stack}LayerNorm")
 
 
 def not_used(*modules: str) -> Iterator[Entry]:

@@ -27,7 +27,14 @@ from attendo.interop.distilbert import DISTILBERT, LABELLING_DISTILBERT, MASKED_
 from attendo.interop.folder import open_folder
 from attendo.interop.gpt2 import GPT2
 from attendo.interop.llama import LLAMA
-from attendo.interop.roberta import LABELLING_ROBERTA, MASKED_ROBERTA, ROBERTA
+from attendo.interop.roberta import (
+    LABELLING_PRE_ROBERTA,
+    LABELLING_ROBERTA,
+    MASKED_PRE_ROBERTA,
+    MASKED_ROBERTA,
+    ROBERTA,
+    XLM_ROBERTAS,
+)
 from attendo.interop.vit import VIT
 from attendo.interop.vocabulary import Order, order_of
 from attendo.models.bert import Bert, Classifier
@@ -91,6 +98,10 @@ def roberta(name: str, **more: Any) -> Any:
     return getattr(transformers, name)(transformers.RobertaConfig(**SIZES, type_vocab_size=1, **more))
 
 
+def pre_roberta(name: str, **more: Any) -> Any:
+    return getattr(transformers, name)(transformers.RobertaPreLayerNormConfig(**SIZES, **more))
+
+
 def bert(name: str, **more: Any) -> Any:
     return getattr(transformers, name)(transformers.BertConfig(**SIZES, **more))
 
@@ -120,6 +131,13 @@ ENCODERS = {
     "bert alone": Case(BERT, lambda: bert("BertModel", hidden_act="gelu_new")),
     "roberta": Case(MASKED_ROBERTA, lambda: roberta("RobertaForMaskedLM")),
     "roberta with labels": Case(LABELLING_ROBERTA, lambda: roberta("RobertaForSequenceClassification", **NAMES)),
+    "roberta with norms first": Case(MASKED_PRE_ROBERTA, lambda: pre_roberta("RobertaPreLayerNormForMaskedLM")),
+    "roberta with norms first and labels": Case(
+        LABELLING_PRE_ROBERTA, lambda: pre_roberta("RobertaPreLayerNormForSequenceClassification", **NAMES)
+    ),
+    "xlm-roberta": Case(
+        XLM_ROBERTAS[0], lambda: transformers.XLMRobertaForMaskedLM(transformers.XLMRobertaConfig(**SIZES))
+    ),
     "roberta alone": Case(ROBERTA, lambda: roberta("RobertaModel")),
     "distilbert": Case(MASKED_DISTILBERT, lambda: distilbert("DistilBertForMaskedLM")),
     "distilbert with labels": Case(
