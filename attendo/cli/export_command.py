@@ -12,6 +12,7 @@ from attendo.errors import ConfigError
 FORMATS = {
     "attendo": "the bundle alone, without what only training needs",
     "ctranslate2": "a folder for the ctranslate2 package",
+    "onnx": "graphs for onnxruntime",
 }
 
 
@@ -41,5 +42,9 @@ def command(bundle: str, target: str, out: str, precision: str | None, as_json: 
             from attendo.interop.ctranslate2 import export_ctranslate2
 
             export_ctranslate2(opened, path, precision="int8" if precision == "int8" else "float32")
+        case "onnx":
+            from attendo.interop.onnx import export_onnx
+
+            export_onnx(opened, path)
     key = "bundle" if target == "attendo" else "out"
     output(json.dumps({key: str(path)}) if as_json else str(path))
