@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
     from attendo.filler import Embedder, Filler
     from attendo.generator import Generator
     from attendo.inspection.inspector import Inspection, inspect
+    from attendo.interop.importing import import_model
     from attendo.run import resume, train
     from attendo.translator import PairScore, Translator, load
 
@@ -44,6 +45,7 @@ _HOMES = {
     "TextClassifier": "attendo.classifier",
     "Translation": "attendo.drafting",
     "Translator": "attendo.translator",
+    "import_model": "attendo.interop.importing",
     "inspect": "attendo.inspection.inspector",
     "load": "attendo.translator",
     "open_bundle": "attendo.bundle",
@@ -66,6 +68,7 @@ __all__ = [
     "Translation",
     "Translator",
     "__version__",
+    "import_model",
     "inspect",
     "load",
     "open_bundle",

@@ -352,9 +352,10 @@ class Drafter:
     def _sentence(
         self, core: Core, ids: list[int], number: int, prefix: tuple[int, ...], max_length: int | None
     ) -> Sentence:
+        limit = max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH
         return Sentence(
             ids=tuple(ids),
-            limit=max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH,
+            limit=limit if self.longest_target is None else min(limit, self.longest_target),
             prefix=prefix,
             part=number,
             core=core,

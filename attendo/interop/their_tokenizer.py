@@ -69,11 +69,16 @@ class TheirTokenizer:
 
     def pair(self, usage: Usage) -> TokenizerPair:
         """Both sides in our ids, each with what stands around its texts."""
-        suffix = () if usage.source_suffix is None else usage.source_suffix[:-1]
-        source = self._ours(self.source, usage.order, usage.source_prefix, suffix)
-        if self.source is self.target and not (usage.source_prefix or usage.target_prefix or suffix):
+        back = usage.order.back
+        before = [back[row] for row in usage.source_prefix]
+        after = [back[row] for row in (usage.source_suffix or ())[:-1]]
+        source = self._ours(self.source, usage.order, before, after)
+        if usage.source_text is not None:
+            source = self._ours(self.source, usage.order, source.encode(usage.source_text), after)
+        if self.source is self.target and not (source.before or after or usage.target_prefix):
             return TokenizerPair(source, source)
-        return TokenizerPair(source, self._ours(self.target, usage.order, usage.target_prefix, ()))
+        target = self._ours(self.target, usage.order, [back[row] for row in usage.target_prefix], ())
+        return TokenizerPair(source, target)
 
     def _ours(self, cutter: "Cutter", order: Order, before: Sequence[int], after: Sequence[int]) -> ImportedTokenizer:
         names: dict[int, str] = {id: piece for piece, id in self.ids.items()}
@@ -105,8 +110,8 @@ class TheirTokenizer:
                 "pieces": pieces,
                 "spelling": self.spelling,
                 "silent": silent,
-                "before": [order.back[row] for row in before],
-                "after": [order.back[row] for row in after],
+                "before": list(before),
+                "after": list(after),
             }
         )
 

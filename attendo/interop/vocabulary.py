@@ -79,6 +79,7 @@ class Usage:
     """
 
     order: Order
+    source_text: str | None = None  # what is said in words before each source
     source_prefix: tuple[int, ...] = ()
     source_suffix: tuple[int, ...] | None = None
     target_prefix: tuple[int, ...] = ()
