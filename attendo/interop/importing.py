@@ -24,7 +24,7 @@ from attendo.interop.vocabulary import Order, Usage
 from attendo.models.family import build_model
 from attendo.models.settings import BertConfig, LayerConfig, ModelConfig, VisionConfig
 from attendo.models.transformer import parameter_table
-from attendo.recipe import DataConfig, RunConfig, TaskName, TokenizerConfig
+from attendo.recipe import DataConfig, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent
 from attendo.text.pair import TokenizerPair
 from attendo.training.settings import TrainingConfig
@@ -66,7 +66,9 @@ def import_model(
     config = RunConfig(
         task=architecture.task,
         data=DataConfig(
-            source=opened.path.resolve().name, languages=_codes(opened, languages), max_length=_max_length(model, opened)
+            source=opened.path.resolve().name,
+            languages=_codes(opened, languages),
+            max_length=_max_length(model, opened),
         ),
         tokenizer=TokenizerConfig(kind="imported", joint=tokenizers is None or tokenizers.joint),
         model=model,  # type: ignore[arg-type]

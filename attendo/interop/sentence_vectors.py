@@ -1,7 +1,8 @@
 """What the files of a sentence encoder say of its vectors, as the `sentence-transformers` package writes them.
 
-modules.json              what is done in turn: the encoder, pooling, perhaps bringing to length one
-1_Pooling/config.json     how one vector is made of all
+modules.json                what is done in turn: the encoder, pooling, perhaps bringing to length one
+1_Pooling/config.json       how one vector is made of all
+sentence_bert_config.json   how many pieces of a text are seen
 """
 
 import json
@@ -17,6 +18,7 @@ SETTINGS = (Setting("text_vector", "text_vector", "mean"), Setting("unit_vectors
 
 _MODULES = "modules.json"
 _POOLING = "1_Pooling"
+_LENGTH = "sentence_bert_config.json"
 # Theirs for what stands for a text, in older files and in newer ones.
 _WORDS = {"first": ("cls_token", "cls"), "mean": ("mean_tokens", "mean")}
 
@@ -40,6 +42,16 @@ def with_vectors(folder: Folder, said: Mapping[str, Any]) -> dict[str, Any]:
                     "Transformer, Pooling and Normalize."
                 )
     return {**said, "text_vector": pooling, "unit_vectors": unit}
+
+
+def longest_sentence(folder: Folder) -> int | None:
+    """How many pieces of a text such a model sees, control pieces included; None where nothing says."""
+    if not folder.has(_LENGTH):
+        return None
+    length = folder.json(_LENGTH).get("max_seq_length")
+    if length is not None and not (isinstance(length, int) and length > 2):
+        raise ForeignError(f"{folder.path / _LENGTH}: max_seq_length = {length!r} is no number of pieces.")
+    return length
 
 
 def without_vectors(values: Mapping[str, Any]) -> dict[str, Any]:
