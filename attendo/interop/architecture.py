@@ -279,7 +279,7 @@ class Architecture:
             if field.name in free | idle:
                 continue
             value, wanted = getattr(config, field.name), self.implied.get(field.name, field.default)
-            if value != wanted:
+            if value != wanted and not (wanted is None and value == _unsaid(config, field.name)):
                 return f"model.{field.name} = {value!r}, and there it is {wanted!r}"
         for setting in self.settings:
             value = getattr(config, setting.ours)
@@ -364,10 +364,16 @@ def _their_value(setting: Setting, value: Any) -> Any:
 def _settled(config: ModelConfig, key: str) -> Any:
     """The value of a setting of ours, worked out where it is null."""
     value = getattr(config, key)
-    if value is not None or not isinstance(config, LayerConfig):
-        return value
-    sizes = {"d_key": config.key_size, "d_value": config.value_size, "n_key_heads": config.n_heads}
-    return sizes.get(key, USUAL_EPS[config.norm] if key == "norm_eps" else None)
+    return _unsaid(config, key) if value is None else value
+
+
+def _unsaid(config: ModelConfig, key: str) -> Any:
+    """What a setting of ours is where it is null."""
+    if not isinstance(config, LayerConfig):
+        return None
+    size = config.d_model // config.n_heads
+    meant = {"d_key": size, "d_value": size, "n_key_heads": config.n_heads, "norm_eps": USUAL_EPS[config.norm]}
+    return meant.get(key)
 
 
 def _check(entry: Same, folder: Folder, name: str | None, expected: tuple[int, ...]) -> None:
