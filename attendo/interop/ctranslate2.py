@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from attendo.bundle import Bundle
 from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.engine import Precision
-from attendo.errors import ConfigError
+from attendo.errors import ForeignError
 from attendo.interop.refusals import require_new, require_own_tokenizer
 from attendo.models.settings import TransformerConfig
 from attendo.storage import new_folder, read_arrays
@@ -48,7 +48,7 @@ def require_ctranslate2(bundle: Bundle, target: str) -> TransformerConfig:
     """The settings of a translator that CTranslate2 can run, in pieces that others can make."""
     config = bundle.require("translate", verb=f"export --to {target}").config.model
     if reason := representable(config):
-        raise ConfigError(
+        raise ForeignError(
             f"--to {target}: {bundle.path} cannot be written so: {reason}. Use --to onnx or --to attendo."
         )
     assert isinstance(config, TransformerConfig)  # others are not representable

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from attendo.bundle import Bundle, plain_json
 from attendo.classifier import labels_of
 from attendo.data.text_batch import TextBatch
-from attendo.errors import ConfigError
+from attendo.errors import ConfigError, ForeignError
 from attendo.interop.refusals import require_new, require_own_tokenizer
 from attendo.models.bert import Bert, Classifier
 from attendo.models.gpt import GPT
@@ -54,7 +54,7 @@ def export_onnx(bundle: Bundle, out: Path) -> Path:
     """Writes the folder `out`, whole or not at all."""
     config = bundle.config.model
     if not isinstance(config, LayerConfig):
-        raise ConfigError(
+        raise ForeignError(
             f"--to onnx: {bundle.path} cannot be written so: its kind is '{config.kind}', and of attendo's models the "
             "Transformers are written as ONNX. Use --to attendo."
         )

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from attendo.bundle import Bundle
-from attendo.errors import BundleError, ConfigError
+from attendo.errors import BundleError, ForeignError
 
 
 def require_new(out: Path) -> None:
@@ -15,7 +15,7 @@ def require_new(out: Path) -> None:
 def require_own_tokenizer(bundle: Bundle, target: str) -> None:
     """That the ids are those of the tokenizer's library; an imported one has others, which nobody else would find."""
     if "imported" in (bundle.tokenizers.source.kind, bundle.tokenizers.target.kind):
-        raise ConfigError(
+        raise ForeignError(
             f"--to {target}: {bundle.path} has an imported tokenizer, whose ids others number differently. "
             "Use --to huggingface, which gives everything its old number."
         )
