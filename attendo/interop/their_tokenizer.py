@@ -49,6 +49,9 @@ _M2M100 = {
     "wmt21": "en ha is ja cs ru zh de",
 }
 
+# Pieces that are special wherever they occur, though files of a vocabulary alone do not say so.
+_USUAL = {*CONTROLS, "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>"}
+
 _Json = dict[str, Any]
 
 
@@ -75,7 +78,8 @@ class TheirTokenizer:
         source = self._ours(self.source, usage.order, before, after)
         if usage.source_text is not None:
             source = self._ours(self.source, usage.order, source.encode(usage.source_text), after)
-        if self.source is self.target and not (source.before or after or usage.target_prefix):
+        alike = self.source is self.target and not (source.before or after or usage.target_prefix)
+        if usage.one_text or alike:
             return TokenizerPair(source, source)
         target = self._ours(self.target, usage.order, [back[row] for row in usage.target_prefix], ())
         return TokenizerPair(source, target)
@@ -163,6 +167,7 @@ def _from_library(folder: Folder, library: _Json) -> TheirTokenizer:
     ids = _vocabulary(model)
     added = {one["content"]: one["id"] for one in library["added_tokens"]}
     special = {one["content"] for one in library["added_tokens"] if one["special"]} | _told_special(folder)
+    special |= _USUAL & ids.keys()
     names = [*_in_order(_vocabulary(model)), *(piece for piece in added if piece not in ids and piece not in special)]
     ids |= added
     spelling = _spelling(library["decoder"], model)

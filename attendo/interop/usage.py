@@ -149,21 +149,34 @@ def _language(known: Mapping[str, int], asked: str | None, option: str) -> int:
 def _bert(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
     ids = tokenizer.ids
     meanings = {"pad": ids["[PAD]"], "start": ids["[CLS]"], "eos": ids["[SEP]"], "unk": ids["[UNK]"]}
-    return Usage(order=_order(folder, **meanings, last=(ids["[MASK]"],)))
+    return Usage(order=_order(folder, **meanings, last=(ids["[MASK]"],)), one_text=True)
 
 
 def _roberta(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
     ids = tokenizer.ids
     meanings = {"pad": ids["<pad>"], "start": ids["<s>"], "eos": ids["</s>"], "unk": ids["<unk>"]}
-    return Usage(order=_order(folder, **meanings, last=(ids["<mask>"],)))
+    return Usage(order=_order(folder, **meanings, last=(ids["<mask>"],)), one_text=True)
 
 
 def _decoder(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
-    """GPT-2 begins with what ends a text; a Llama has a piece for either."""
+    """GPT-2 begins with what ends a text; a Llama has a piece for either, and mostly one before every text."""
     eos = _said(folder, "eos_token_id")
     start = _said(folder, "bos_token_id")
     meanings = {"pad": _said(folder, "pad_token_id"), "start": eos if start is None else start, "eos": eos}
-    return Usage(order=_order(folder, **meanings, unk=tokenizer.ids.get("<unk>")))
+    order = _order(folder, **meanings, unk=tokenizer.ids.get("<unk>"))
+    return Usage(order=order, source_prefix=_put_before(folder, tokenizer, order.first[1]), one_text=True)
+
+
+def _put_before(folder: Folder, tokenizer: TheirTokenizer, start: int | None) -> tuple[int, ...]:
+    """The ids that their tokenizer puts before every text by itself."""
+    settings = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    if folder.has("tokenizer.json"):
+        processor = folder.json("tokenizer.json").get("post_processor") or {}
+        steps = [step for step in processor.get("processors", [processor]) if step.get("type") == "TemplateProcessing"]
+        pieces = [part["SpecialToken"]["id"] for step in steps for part in step["single"][:1] if "SpecialToken" in part]
+        return tuple(tokenizer.ids[piece] for piece in pieces)
+    llama = folder.config["model_type"] == "llama"
+    return (start,) if start is not None and settings.get("add_bos_token", llama) else ()
 
 
 _USAGES: dict[str, Callable[[Folder, TheirTokenizer, Languages], Usage]] = {

@@ -75,7 +75,7 @@ class Usage:
     """How a model of theirs wants its texts, in ids of theirs.
 
     A source is source_prefix, text, source_suffix (None: </s> alone, as ours); a target begins with order.first[1], and
-    target_prefix and the text follow. What continues a text or fills gaps has only an order.
+    target_prefix and the text follow. What reads or continues one text has sources alone: `one_text`.
     """
 
     order: Order
@@ -83,6 +83,7 @@ class Usage:
     source_prefix: tuple[int, ...] = ()
     source_suffix: tuple[int, ...] | None = None
     target_prefix: tuple[int, ...] = ()
+    one_text: bool = False
 
 
 def order_of(
