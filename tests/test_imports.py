@@ -161,6 +161,11 @@ def test_search_takes_a_step_function_never_a_model(module):
 
 
 @pytest.mark.parametrize("module", SOURCES)
+def test_the_toolkits_of_others_are_not_needed(module):
+    assert not tops(module) & {"transformers", "huggingface_hub", "argostranslate"}
+
+
+@pytest.mark.parametrize("module", SOURCES)
 def test_nothing_is_pickled(module):
     assert not tops(module) & {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     for node in ast.walk(TREES[module]):

@@ -96,7 +96,8 @@ def order_of_bundle(bundle: Bundle) -> Order | None:
 
 def their_files(bundle: Bundle) -> dict[str, bytes]:
     """The files of the tokenizer that an imported model came with, by their names."""
-    return {name: base64.b64decode(content) for name, content in bundle.interop()["files"].items()}
+    kept: dict[str, str] = bundle.interop()["files"]
+    return {name: base64.b64decode(kept[name]) for name in FILES if name in kept}  # no other name, wherever it leads
 
 
 def _kept(architecture: Architecture, folder: Folder, usage: Usage | None) -> dict[str, Any]:

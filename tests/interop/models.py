@@ -1,0 +1,54 @@
+"""Whole folders of Hugging Face: a tiny model with random weights, and a tokenizer."""
+
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from tests.interop import tokenizers as made
+from tests.interop.foreign import randomise
+
+SIZES = {
+    "d_model": 26,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 17,
+    "decoder_ffn_dim": 17,
+    "forced_eos_token_id": None,
+    "dropout": 0.0,
+}
+
+
+def marian(folder: Path, **options: Any) -> tuple[Any, Any]:
+    """(model, tokenizer), both saved."""
+    tokenizer = made.marian(folder)
+    ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = transformers.MarianConfig(
+        vocab_size=len(tokenizer.encoder),
+        decoder_start_token_id=tokenizer.pad_token_id,
+        max_position_embeddings=97,
+        scale_embedding=True,
+        **ids,
+        **{**SIZES, **options},
+    )
+    return _saved(transformers.MarianMTModel(config), folder), tokenizer
+
+
+def m2m100(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.m2m100(folder)
+    config = transformers.M2M100Config(vocab_size=len(tokenizer.encoder) + 108, max_position_embeddings=97, **SIZES)
+    return _saved(transformers.M2M100ForConditionalGeneration(config), folder), tokenizer
+
+
+def bart(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.byte_level(folder, "BartTokenizer", ("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
+    config = transformers.BartConfig(vocab_size=len(tokenizer), max_position_embeddings=97, **SIZES)
+    return _saved(transformers.BartForConditionalGeneration(config), folder), tokenizer
+
+
+def _saved(model: Any, folder: Path) -> Any:
+    randomise(model, by=0.5)
+    model.save_pretrained(folder)
+    return model.eval()
