@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-import math
+import logging
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,22 @@ PARTS: dict[str, dict[str, Any]] = {
         "activation": "swiglu",
     },
     "rotary": {"positions": "rotary", "norm": "scalenorm", "norm_place": "sandwich", "n_key_heads": 1, "value_rank": 7},
-    "shaw": {"positions": "shaw", "norm": "batchnorm", "activation": "relu2", "d_key": 8, "d_value": 11},
+    "shaw": {"positions": "shaw", "norm": "batchnorm", "activation": "gelu", "d_key": 8, "d_value": 11},
     "t5": {"positions": "t5", "scoring": "dot", "share_layers": "all", "activation": "geglu", "embedding_norm": True},
     "complex": {"positions": "complex", "scoring": "additive", "span": "chunk", "chunk": 5, "tie_embeddings": "none"},
     "concatenated": {"positions": "sinusoidal-concatenated", "heads": "branched", "activation": "silu"},
     "none": {"positions": "none", "share_query_key": True, "share_encoder_decoder": True, "activation": "gelu-tanh"},
-    "halves": {"sinusoid_layout": "halves", "span": "window", "window": 4, "activation": "gelu"},
+    "halves": {"sinusoid_layout": "halves", "span": "window", "window": 4, "activation": "relu2"},
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silence():
+    """pytest would keep every line of torch's own trace, which takes longer than the export itself."""
+    logger = logging.getLogger("torch.__trace")
+    logger.propagate = False
+    yield
+    logger.propagate = True
 
 
 def run(session, **inputs):
@@ -113,7 +122,7 @@ def same_logits(model, folder):
         memory = run(encoder, source=source_BS, source_mask=mask)
         for found in in_three_ways(decoder, target_BT, source_mask=mask, **memory):
             close(found, expected)
-        assert math.isfinite(expected.std()) and expected.std() > 0.1
+        assert 0.1 < expected.std() < 50  # so that 1e-4 means something
 
 
 # --- a translator --------------------------------------------------------------------------------------------------
