@@ -24,7 +24,7 @@ from attendo.interop.pegasus import PEGASUS
 from attendo.interop.t5 import T5
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.text.tokenizer import BOS
-from tests.interop.foreign import Foreign, randomise, taken_over, their_order
+from tests.interop.foreign import Foreign, make_endings_likely, randomise, taken_over, their_order
 
 V, S, T, LIMIT = 31, 13, 7, 23
 LENGTHS = torch.tensor([13, 4, 8, 1, 6])
@@ -110,21 +110,9 @@ def made(name: str, folder: Path, **saving: Any) -> Foreign:
     randomise(theirs, by=0.3)
     if hasattr(theirs, "final_logits_bias"):
         theirs.final_logits_bias.copy_(0.3 * torch.randn(1, V))
-    make_endings_likely(theirs.eval())
+    make_endings_likely(theirs)
     order = their_order(theirs.config, size=V)
     return taken_over(theirs, architecture, folder, Orders(order, order), **saving)
-
-
-@torch.no_grad()
-def make_endings_likely(theirs: Any) -> None:
-    """Moves the output's row of EOS towards the vectors that it meets, so that it comes up after some steps."""
-    met: list[Tensor] = []
-    hook = theirs.lm_head.register_forward_pre_hook(lambda _, inputs: met.append(inputs[0].flatten(0, 1)))
-    logits = theirs(input_ids=torch.randint(4, 29, (7, 5)), decoder_input_ids=torch.randint(4, 29, (7, 11))).logits
-    hook.remove()
-    mean, eos = met[0].mean(0), theirs.config.eos_token_id
-    wanted = (logits.amax(-1) - logits[..., eos]).mean()
-    theirs.lm_head.weight[eos] += wanted * mean / mean.square().sum()
 
 
 @pytest.fixture(scope="module", params=CASES)
