@@ -254,8 +254,8 @@ class Architecture:
 
     def their_settings(self, config: ModelConfig, orders: Orders | None) -> dict[str, Any]:
         """Our settings, as config.json says them; what they have no counterpart for is an error that names it."""
-        if reason := self.no_counterpart(config):
-            raise ConfigError(f"{self.name} cannot be what this model is: {reason}.")
+        if reasons := list(self.differences(config)):
+            raise ConfigError(f"{self.name} cannot be what this model is: {reasons[0]}.")
         values: dict[str, Any] = {
             "model_type": self.model_type,
             "architectures": [self.class_name],
@@ -269,23 +269,23 @@ class Architecture:
             values[key] = _order(orders, side).size
         return self.told(values)
 
-    def no_counterpart(self, config: ModelConfig) -> str | None:
-        """Why a model of ours is none of theirs, in words that name the setting; None: it is one."""
+    def differences(self, config: ModelConfig) -> Iterator[str]:
+        """Why a model of ours is none of theirs, in words that name each setting; nothing: it is one."""
         if not isinstance(config, self.kind):
-            return f"model.kind = '{config.kind}'"
+            yield f"model.kind = '{config.kind}'"
+            return
         free = {setting.ours for setting in self.settings} | {name for name, _, _ in self.vocabularies}
-        idle = {*config.rates, "kind", *(key for key, _ in config.unused())}
+        idle = {*config.rates, "kind", "init_by_depth", *(key for key, _ in config.unused())}
         for field in dataclasses.fields(config):
             if field.name in free | idle:
                 continue
             value, wanted = getattr(config, field.name), self.implied.get(field.name, field.default)
             if value != wanted and not (wanted is None and value == _unsaid(config, field.name)):
-                return f"model.{field.name} = {value!r}, and there it is {wanted!r}"
+                yield f"model.{field.name} = {value!r}, and there it is {wanted!r}"
         for setting in self.settings:
             value = getattr(config, setting.ours)
             if setting.words is not None and value not in (ours for ours, _ in setting.words):
-                return f"model.{setting.ours} = {value!r}, for which there is no {' or '.join(setting.keys)}"
-        return None
+                yield f"model.{setting.ours} = {value!r}, for which there is no {' or '.join(setting.keys)}"
 
     def our_weights(self, config: ModelConfig, folder: Folder, orders: Orders | None) -> Weights:
         """Their tensors as the weights of the model of these settings; all are checked before the first is read."""

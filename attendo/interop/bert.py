@@ -35,7 +35,6 @@ SIZES = (
     Setting("n_layers", "num_hidden_layers", 12),
     Setting("n_heads", "num_attention_heads", 12),
     Setting("d_ff", "intermediate_size", 3072),
-    Setting("activation", "hidden_act", "gelu", words=ACTIVATIONS),
     Setting("n_segments", "type_vocab_size", 2),
     Setting("norm_eps", "layer_norm_eps", 1e-12),
     Setting("residual_dropout", "hidden_dropout_prob", 0.1),
@@ -44,8 +43,11 @@ SIZES = (
 N_LABELS = Setting("n_labels", "num_labels", 2)
 VOCABULARY = (("vocab_size", "source", "vocab_size"),)
 REQUIRED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-# What fills a gap is made by a GELU in attendo, whatever the layers have.
-FILLING = {**REQUIRED, "hidden_act": "gelu", "tie_word_embeddings": True}
+FILLING = {**REQUIRED, "tie_word_embeddings": True}
+ACTIVATION = Setting("activation", "hidden_act", "gelu", words=ACTIVATIONS)
+# What fills a gap is made by a GELU in attendo, whatever the layers have, and in BERT by what these have.
+_GELU = dataclasses.replace(ACTIVATION, words=(("gelu", "gelu"),))
+_POSITIONS = Setting("n_positions", "max_position_embeddings", 512)
 
 
 class Reversed(Form):
@@ -146,7 +148,7 @@ MASKED_BERT = Architecture(
     task="masked-language-model",
     kind=BertConfig,
     implied={"positions": "learned"},
-    settings=(*SIZES, Setting("n_positions", "max_position_embeddings", 512), *VECTORS),
+    settings=(*SIZES, _GELU, _POSITIONS, *VECTORS),
     vocabularies=VOCABULARY,
     required=FILLING,
     said=lambda folder: with_vectors(folder, folder.config),
@@ -167,7 +169,7 @@ LABELLING_BERT = dataclasses.replace(
     class_name="BertForSequenceClassification",
     task="classify",
     kind=ClassifierConfig,
-    settings=(*MASKED_BERT.settings, N_LABELS),
+    settings=(*SIZES, ACTIVATION, _POSITIONS, *VECTORS, N_LABELS),
     required=REQUIRED,
     said=with_n_labels,
     told=lambda values: without_vectors(without_n_labels(values)),
@@ -178,7 +180,7 @@ BERT = dataclasses.replace(
     MASKED_BERT,
     class_name="BertModel",
     implied={**MASKED_BERT.implied, "mask_head": False},
-    settings=(*MASKED_BERT.settings, Setting("pooler", "add_pooling_layer", True)),
+    settings=(*SIZES, ACTIVATION, _POSITIONS, *VECTORS, Setting("pooler", "add_pooling_layer", True)),
     required=REQUIRED,
     said=partial(with_pooler, stack="bert."),
     told=without_pooler,

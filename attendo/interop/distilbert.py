@@ -21,6 +21,18 @@ from attendo.interop.sentence_vectors import SETTINGS as VECTORS
 from attendo.interop.sentence_vectors import vector_files, with_vectors, without_vectors
 from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig
 
+_SETTINGS = (
+    Setting("d_model", "dim", 768),
+    Setting("n_layers", "n_layers", 6),
+    Setting("n_heads", "n_heads", 12),
+    Setting("d_ff", "hidden_dim", 3072),
+    Setting("n_positions", "max_position_embeddings", 512),
+    Setting("residual_dropout", "dropout", 0.1),
+    Setting("attention_dropout", "attention_dropout", 0.1),
+    *VECTORS,
+)
+_ACTIVATION = Setting("activation", "activation", "gelu", words=ACTIVATIONS)
+
 
 def _encoder(config: EncoderConfig, stack: str) -> Iterator[Entry]:
     ours, theirs = "encoder.embedding", f"{stack}embeddings"
@@ -63,19 +75,9 @@ MASKED_DISTILBERT = Architecture(
     task="masked-language-model",
     kind=BertConfig,
     implied={"positions": "learned", "n_segments": 0, "norm_eps": 1e-12},
-    settings=(
-        Setting("d_model", "dim", 768),
-        Setting("n_layers", "n_layers", 6),
-        Setting("n_heads", "n_heads", 12),
-        Setting("d_ff", "hidden_dim", 3072),
-        Setting("activation", "activation", "gelu", words=ACTIVATIONS),
-        Setting("n_positions", "max_position_embeddings", 512),
-        Setting("residual_dropout", "dropout", 0.1),
-        Setting("attention_dropout", "attention_dropout", 0.1),
-        *VECTORS,
-    ),
+    settings=(*_SETTINGS, dataclasses.replace(_ACTIVATION, words=(("gelu", "gelu"),))),
     vocabularies=VOCABULARY,
-    required={"activation": "gelu", "tie_word_embeddings": True},
+    required={"tie_word_embeddings": True},
     said=lambda folder: with_vectors(folder, folder.config),
     told=without_vectors,
     renamed=today,
@@ -89,7 +91,7 @@ LABELLING_DISTILBERT = dataclasses.replace(
     task="classify",
     kind=ClassifierConfig,
     implied={**MASKED_DISTILBERT.implied, "pooler_activation": "relu"},
-    settings=(*MASKED_DISTILBERT.settings, N_LABELS),
+    settings=(*_SETTINGS, _ACTIVATION, N_LABELS),
     required={},
     said=with_n_labels,
     told=lambda values: without_vectors(without_n_labels(values)),
@@ -100,6 +102,7 @@ DISTILBERT = dataclasses.replace(
     MASKED_DISTILBERT,
     class_name="DistilBertModel",
     implied={**MASKED_DISTILBERT.implied, "mask_head": False},
+    settings=(*_SETTINGS, _ACTIVATION),
     required={},
     files=vector_files,
     renamed=base("distilbert."),

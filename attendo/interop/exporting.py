@@ -9,7 +9,8 @@ An imported model goes back to what it was. One that was trained here becomes th
 """
 
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,18 @@ from attendo.interop.labels import label_names
 from attendo.interop.our_tokenizer import Around, tokenizer_files
 from attendo.interop.refusals import require_new
 from attendo.interop.vocabulary import Order
-from attendo.models.settings import ModelConfig, TransformerConfig
+from attendo.models.settings import GPTConfig, ModelConfig, TransformerConfig
 from attendo.recipe import TaskName
 from attendo.storage import new_folder
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
+_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}  # of models that were trained here
 # What stands around a text of each task.
 _AROUND: Mapping[TaskName, Around] = {
     "translate": "source",
     "denoise": "source",
     "language-model": "continued",
-    "masked-language-model": "read",
+    "masked-language-model": "masked",
     "classify": "read",
 }
 
@@ -73,11 +75,10 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
         texts["generation_config.json"] = dict(export.generation)
     tensors = architecture.their_weights(config, export.weights, orders)
     with new_folder(out) as folder:
-        for name, content in export.files.items():
+        jsons = {name: plain_json(values).encode("utf-8") for name, values in texts.items()}
+        for name, content in {**export.files, **jsons}.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(content)
-        for name, values in texts.items():
-            (folder / name).write_text(plain_json(values), encoding="utf-8")
         (folder / "model.safetensors").write_bytes(save(tensors, metadata={"format": "pt"}))
     return architecture
 
@@ -88,28 +89,63 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
 def _given_back(bundle: Bundle) -> _Export:
     """An imported model, perhaps trained on, as what it was."""
     kept, config, weights = bundle.interop(), bundle.config.model, bundle.weights()
-    names = (kept["architecture"], kept["config"]["model_type"])
-    architecture = next(one for one in ARCHITECTURES if (one.class_name, one.model_type) == names)
+    architecture = _architecture_now(kept, config)
     order, said, generation = order_of_bundle(bundle), _labels(bundle), dict(kept["generation"] or {})
-    if order is not None and _start_has_moved(architecture, config, weights, order):
-        key = "decoder_start_token_id" if isinstance(config, TransformerConfig) else "bos_token_id"
-        said[key] = order.size
-        if generation:
-            generation[key] = order.size
-            generation["suppress_tokens"] = [*(generation.get("suppress_tokens") or []), order.size]
+    if order is None:
+        return _Export(architecture, config, weights, None, said, generation, {})
+    ids: dict[str, Any] = {}
+    if isinstance(config, TransformerConfig) and bundle.tokenizers.target.before:
+        ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
+    if isinstance(config, TransformerConfig) and _start_has_moved(architecture, config, weights, order):
+        ids["decoder_start_token_id"] = order.size
+        ids["suppress_tokens"] = [*(generation.get("suppress_tokens") or []), order.size]
         pad, _, eos, unk = order.first
         order = Order(first=(pad, order.size, eos, unk), last=order.last, size=order.size + 1)
         if any(isinstance(entry, Given) and entry.ours == "output.bias" for entry in architecture.entries(config)):
-            weights["output.bias"][BOS] = 0  # they have nothing that could keep it from being chosen but `generation`
-    return _Export(
-        architecture,
-        config,
-        weights,
-        None if order is None else Orders(order, order),
-        said,
-        generation,
-        their_files(bundle),
+            weights["output.bias"][BOS] = 0  # they have nothing but `suppress_tokens` to keep it from being chosen
+    if generation:
+        generation |= ids
+    said |= {key: id for key, id in ids.items() if key != "suppress_tokens"}
+    orders = Orders(order, order)
+    return _Export(architecture, config, weights, orders, said, generation, _their_files(bundle, order))
+
+
+def _architecture_now(kept: Mapping[str, Any], config: ModelConfig) -> Architecture:
+    """What it came as, or, where it was made something else, as a classifier of an encoder, its kin that is such."""
+    kin = [one for one in ARCHITECTURES if one.model_type == kept["config"]["model_type"]]
+    kin.sort(key=lambda one: one.class_name != kept["architecture"])
+    compared = [(one, list(one.differences(config))) for one in kin]
+    for one, reasons in compared:
+        if not reasons:
+            return one
+    raise _no_counterpart(compared)
+
+
+def _no_counterpart(compared: Sequence[tuple[Architecture, list[str]]]) -> ConfigError:
+    """The complaint that names what stands in the way of the architecture that is nearest."""
+    nearest, reasons = min(compared, key=lambda one: len(one[1]))
+    return ConfigError(
+        f"transformers has no model that is this one. The nearest is {nearest.class_name}: {nearest.name} has not "
+        f"{', nor '.join(reasons)}. Export to another format."
     )
+
+
+def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
+    """The tokenizer's files, set to the languages that the model was imported for, and with a name for a new row."""
+    files, about = their_files(bundle), "tokenizer_config.json"
+    settings = json.loads(files[about]) if about in files else {}
+    changed: dict[str, Any] = {}
+    if "src_lang" in settings:
+        sides = {"src_lang": bundle.tokenizers.source, "tgt_lang": bundle.tokenizers.target}
+        changed = {key: one.pieces(one.before)[0].strip("_") for key, one in sides.items() if one.before}
+    if order.size > bundle.interop()["order"]["size"]:
+        flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+        known, special = settings.get("added_tokens_decoder", {}), settings.get("extra_special_tokens", [])
+        changed["added_tokens_decoder"] = {**known, str(order.size - 1): {"content": "<start>", **flags}}
+        changed["extra_special_tokens"] = [*special, "<start>"]
+    if changed:
+        files[about] = plain_json({**settings, **changed}).encode("utf-8")
+    return files
 
 
 def _start_has_moved(architecture: Architecture, config: ModelConfig, weights: Weights, order: Order) -> bool:
@@ -138,21 +174,23 @@ def _made(bundle: Bundle) -> _Export:
     if bundle.text is None:
         return _Export(architecture, config, weights, None, _labels(bundle), {}, {})
     orders = Orders(*(_own_order(getattr(config, name)) for name in _sizes(architecture)))
-    ids = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
+    ids = dict(_IDS)
     longest = bundle.config.data.max_length
     files = tokenizer_files(bundle.text, around=_AROUND[bundle.config.task], max_length=longest)
     generation: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if isinstance(config, TransformerConfig):
         ids["decoder_start_token_id"] = BOS
         limit = longest + EXTRA_LENGTH
         limit = limit if config.longest_target is None else min(limit, config.longest_target)
         generation = {**ids, "num_beams": 1, "do_sample": False, "max_length": limit + 2}  # <s> and </s> counted
-    elif bundle.config.task == "language-model":
+    elif isinstance(config, GPTConfig):
         generation = dict(ids)
+        more = {} if config.positions == "learned" else {"max_position_embeddings": longest}
     if generation:
         hidden = range(bundle.text.target.vocab_size, orders.target.size)
         generation["suppress_tokens"] = [PAD, BOS, UNK, *hidden]
-    return _Export(architecture, config, weights, orders, {**ids, **_labels(bundle)}, generation, files)
+    return _Export(architecture, config, weights, orders, {**ids, **more, **_labels(bundle)}, generation, files)
 
 
 def _sizes(architecture: Architecture) -> tuple[str, str]:
@@ -174,18 +212,24 @@ def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, Mo
         "interleaved",
     ):
         twins.append((dataclasses.replace(config, sinusoid_layout="halves"), _sines_first(weights, config.d_model)))
-    reasons: dict[str, str] = {}
-    for settings, tensors in twins:
-        for architecture in ARCHITECTURES:
-            reason = architecture.no_counterpart(settings)
-            if reason is None:
-                return architecture, settings, tensors
-            if isinstance(config, architecture.kind):
-                reasons[architecture.name] = reason
-    if not reasons:
+    same_kind = [one for one in ARCHITECTURES if isinstance(config, one.kind)]
+    if not same_kind:
         raise ConfigError(f"model.kind = '{config.kind}': transformers has no such model. Export to another format.")
-    told = "; ".join(f"{name} has not {reason}" for name, reason in reasons.items())
-    raise ConfigError(f"transformers has no model that is this one: {told}. Export to another format.")
+    compared = []
+    for settings, tensors in twins:
+        for architecture in same_kind:
+            reasons = [*architecture.differences(settings), *_other_ids(architecture)]
+            if not reasons:
+                return architecture, settings, tensors
+            compared.append((architecture, reasons))
+    raise _no_counterpart(compared)
+
+
+def _other_ids(architecture: Architecture) -> Iterator[str]:
+    """Why the ids of attendo's control pieces cannot be what it needs."""
+    for key, id in _IDS.items():
+        if architecture.required.get(key, id) != id:
+            yield f"{key} = {id}"
 
 
 def _sines_first(weights: Weights, d_model: int) -> Weights:

@@ -1,7 +1,7 @@
 """attendo's own tokenizers → files of others, to the same ids.
 
 Hugging Face: tokenizer.json is what the bundle has, with the control pieces declared and what stands around a text; a
-typed "</s>" stays text there, too (`split_special_tokens`).
+typed "</s>" stays text there, too (`split_special_tokens`), unless gaps are to be filled: then [MASK] has to be read.
 
 SentencePiece: a .model file is a protocol buffer (sentencepiece_model.proto), of which these fields are written:
 
@@ -22,8 +22,10 @@ from attendo.errors import ForeignError
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, UNK, Tokenizer
 
-# What stands around a text: a source, one or two texts that are read, or a text that is continued.
-Around = Literal["source", "read", "continued"]
+# What stands around a text: a source, one or two texts that are read, those with gaps, or a text that is continued.
+Around = Literal["source", "read", "masked", "continued"]
+
+_MASK = "[MASK]"  # what a gap is in attendo's own texts
 
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
 _BPE = 2
@@ -49,6 +51,9 @@ def _files(tokenizer: Tokenizer, around: Around, max_length: int) -> dict[str, b
     library: dict[str, Any] = json.loads(tokenizer.to_json())
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     library["added_tokens"] = [{"id": id, "content": piece, **flags} for id, piece in enumerate(CONTROLS)]
+    if around == "masked":
+        mask = {"id": tokenizer.vocab_size, "content": _MASK, **flags, "lstrip": True}
+        library["added_tokens"].append(mask)  # with the space before it, as in attendo
     library["post_processor"] = _post_processor(around)
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -56,13 +61,16 @@ def _files(tokenizer: Tokenizer, around: Around, max_length: int) -> dict[str, b
         "bos_token": CONTROLS[BOS],
         "eos_token": CONTROLS[EOS],
         "unk_token": CONTROLS[UNK],
-        "split_special_tokens": True,
+        "split_special_tokens": around != "masked",
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_length,
-        "model_input_names": ["input_ids", *(["token_type_ids"] if around == "read" else []), "attention_mask"],
+        "model_input_names": ["input_ids", "attention_mask"],
     }
-    if around == "read":
-        settings |= {"cls_token": CONTROLS[BOS], "sep_token": CONTROLS[EOS]}
+    if around in ("read", "masked"):
+        names = ["input_ids", "token_type_ids", "attention_mask"]
+        settings |= {"cls_token": CONTROLS[BOS], "sep_token": CONTROLS[EOS], "model_input_names": names}
+    if around == "masked":
+        settings |= {"mask_token": _MASK}
     return {
         "tokenizer.json": json.dumps(library, ensure_ascii=False).encode("utf-8"),
         "tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode("utf-8"),
@@ -80,7 +88,7 @@ def _post_processor(around: Around) -> dict[str, Any] | None:
     def text(name: str, segment: int) -> dict[str, Any]:
         return {"Sequence": {"id": name, "type_id": segment}}
 
-    begin = [piece(BOS, 0)] if around == "read" else []
+    begin = [] if around == "source" else [piece(BOS, 0)]
     single = [*begin, text("A", 0), piece(EOS, 0)]
     return {
         "type": "TemplateProcessing",

