@@ -1,5 +1,6 @@
 """Whole folders of Hugging Face: a tiny model with random weights, and a tokenizer."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ SIZES = {
 }
 
 
-def marian(folder: Path, **options: Any) -> tuple[Any, Any]:
-    """(model, tokenizer), both saved."""
-    tokenizer = made.marian(folder)
+def marian(folder: Path, *, lines: Sequence[str] | None = None, by: float = 0.5, **options: Any) -> tuple[Any, Any]:
+    """(model, tokenizer), both saved; the tokenizer knows the pieces of some lines, if they are given."""
+    tokenizer = made.marian(folder, **({} if lines is None else {"lines": lines, "vocab_size": 300}))
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
     config = transformers.MarianConfig(
         vocab_size=len(tokenizer.encoder),
@@ -33,7 +34,7 @@ def marian(folder: Path, **options: Any) -> tuple[Any, Any]:
         **ids,
         **{**SIZES, **options},
     )
-    return _saved(transformers.MarianMTModel(config), folder), tokenizer
+    return _saved(transformers.MarianMTModel(config), folder, by), tokenizer
 
 
 def m2m100(folder: Path) -> tuple[Any, Any]:
@@ -48,7 +49,7 @@ def bart(folder: Path) -> tuple[Any, Any]:
     return _saved(transformers.BartForConditionalGeneration(config), folder), tokenizer
 
 
-def _saved(model: Any, folder: Path) -> Any:
-    randomise(model, by=0.5)
+def _saved(model: Any, folder: Path, by: float = 0.5) -> Any:
+    randomise(model, by=by)
     model.save_pretrained(folder)
     return model.eval()

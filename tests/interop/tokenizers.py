@@ -48,11 +48,13 @@ def awkward() -> list[str]:
     return [*fixed, *drawn]
 
 
-def sentencepiece_file(path: Path, **options: Any) -> sentencepiece.SentencePieceProcessor:
+def sentencepiece_file(
+    path: Path, *, lines: Sequence[str] = LINES, **options: Any
+) -> sentencepiece.SentencePieceProcessor:
     """A SentencePiece model that was trained on the lines, and is written to a file."""
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES),
+        sentence_iterator=iter(lines),
         model_writer=written,
         hard_vocab_limit=False,
         minloglevel=2,
