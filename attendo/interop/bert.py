@@ -18,6 +18,7 @@ from attendo.interop.architecture import (
     Orders,
     Same,
     Setting,
+    Side,
     Tied,
     Unused,
     VocabularyBias,
@@ -41,7 +42,7 @@ SIZES = (
     Setting("attention_dropout", "attention_probs_dropout_prob", 0.1),
 )
 N_LABELS = Setting("n_labels", "num_labels", 2)
-VOCABULARY = (("vocab_size", "source", "vocab_size"),)
+VOCABULARY: tuple[tuple[str, Side, str], ...] = (("vocab_size", "source", "vocab_size"),)
 REQUIRED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 FILLING = {**REQUIRED, "tie_word_embeddings": True}
 ACTIVATION = Setting("activation", "hidden_act", "gelu", words=ACTIVATIONS)

@@ -49,7 +49,7 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, texts: int, start: Bu
         "epochs": min(30.0, max(2.0, 300_000 / max(texts, 1))),
     }
     if start is not None:
-        return {"task": "classify", "model": {"kind": "classifier"}, "training": text_plan.adapting(training)}
+        return {"task": "classify", "model": {"kind": "classifier"}, "training": text_plan.adapting(training, start)}
     sizes = {"n_layers": 2, "d_model": 128, "d_ff": 256, "n_heads": 4}
     if preset != "auto":
         sizes = text_plan.layers_for(preset)

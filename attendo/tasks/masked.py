@@ -46,7 +46,7 @@ def choose(preset: RecipeName, data: Mapping[str, Any], *, tokens: int, start: B
     if start is not None:
         assert start.config.noise is not None
         kept = {"model": {"kind": "bert"}, "noise": to_dict(start.config.noise)}
-        return {"task": "masked-language-model", **kept, "training": text_plan.adapting(training)}
+        return {"task": "masked-language-model", **kept, "training": text_plan.adapting(training, start)}
     shared = {"task": "masked-language-model", "noise": {"kind": "mask"}}
     places = {"n_positions": data.get("max_length", DataConfig(source="").max_length)}
     return {**shared, "model": {"kind": "bert", **text_plan.layers_for(size), **PARTS, **places}, "training": training}

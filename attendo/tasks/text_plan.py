@@ -60,12 +60,12 @@ def training_for(size: PresetName, tokens: int) -> dict[str, Any]:
     }
 
 
-def adapting(training: Chosen) -> dict[str, Any]:
-    """How a model is trained further that is trained already: slower, and not as long."""
+def adapting(training: Chosen, start: Bundle) -> dict[str, Any]:
+    """How a model is trained further that is trained already: slower, a large one more so, and not as long."""
     return {
         **training,
         "schedule": "linear",
-        "learning_rate": training["learning_rate"] / 10,
+        "learning_rate": min(training["learning_rate"] / 10, 0.04 / start.config.model.d_model),
         "warmup_steps": 100,
         "epochs": min(10.0, training["epochs"]),
     }

@@ -39,7 +39,7 @@ from attendo.interop.vit import VIT
 from attendo.interop.vocabulary import Order, order_of
 from attendo.models.bert import Bert, Classifier
 from attendo.models.gpt import GPT
-from attendo.models.settings import BertConfig, GPTConfig, VisionConfig
+from attendo.models.settings import BertConfig, EncoderConfig, GPTConfig, VisionConfig
 from attendo.models.vision import VisionTransformer
 from attendo.text.tokenizer import EOS
 from tests.interop.foreign import Foreign, randomise, taken_over
@@ -91,7 +91,7 @@ LLAMA_ORDER = order_of(V, pad=None, start=1, eos=2, unk=0)
 class Case(NamedTuple):
     architecture: Architecture
     build: Callable[[], Any]
-    order: Order | None = READING
+    order: Order = READING
 
 
 def roberta(name: str, **more: Any) -> Any:
@@ -152,7 +152,7 @@ DECODERS = {
         LLAMA, lambda: llama(tie_word_embeddings=True, attention_bias=True, mlp_bias=True), LLAMA_ORDER
     ),
 }
-PICTURES = {"vit": Case(VIT, vit, None)}
+PICTURES = {"vit": Case(VIT, vit)}  # which has no vocabulary, and looks at no order
 CASES = {**ENCODERS, **DECODERS, **PICTURES}
 
 
@@ -169,7 +169,7 @@ def made(name: str, folder: Path) -> Foreign:
             size={"height": 6, "width": 9}, image_mean=[0.2, 0.3, 0.5], image_std=[0.7, 0.9, 1.1]
         )
         processor.save_pretrained(folder)
-    return taken_over(theirs, architecture, folder, None if order is None else Orders(order, order))
+    return taken_over(theirs, architecture, folder, Orders(order, order))
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +204,7 @@ def in_their_order(logits: Tensor, order: Order) -> Tensor:
 @pytest.mark.parametrize("name", ENCODERS)
 def test_encoders_compute_the_same(name: str, foreign: Callable[[str], Foreign]) -> None:
     model = foreign(name)
+    assert isinstance(model.config, EncoderConfig)
     ids, order = their_ids(), READING
     segments = (torch.arange(T) >= (LENGTHS // 2)[:, None]).long()
     told = {"token_type_ids": segments} if model.config.n_segments == 2 else {}

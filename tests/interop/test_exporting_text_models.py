@@ -35,8 +35,9 @@ from tests.untrained import tokenizer as own_tokenizer
 MAX_LENGTH = 53
 SIZES: dict[str, Any] = {"n_layers": 2, "d_model": 22, "d_ff": 17, "n_heads": 2}
 TEXTS = [" ".join(ENGLISH[:3]), ENGLISH[5], " ".join(ENGLISH[2:9])]
+BIASED: dict[str, Any] = {**GPT_PARTS, "output_bias": True}
 LABELS = ["no", "yes", "perhaps"]
-LEARNED = {"positions": "learned", "n_positions": MAX_LENGTH}
+LEARNED: dict[str, Any] = {"positions": "learned", "n_positions": MAX_LENGTH}
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +158,7 @@ def test_a_classifier(name: str, parts: dict[str, Any], both: TokenizerPair, tmp
 
 
 def test_a_classifier_of_pictures(tmp_path: Path) -> None:
-    scale = {"mean": (20.0, 30.0, 50.0), "deviation": (70.0, 90.0, 110.0)}
+    scale: dict[str, Any] = {"mean": (20.0, 30.0, 50.0), "deviation": (70.0, 90.0, 110.0)}
     config = VisionConfig(n_labels=3, height=6, width=9, patch=3, norm_place="pre", activation="gelu", **scale, **SIZES)
     bundle = bundle_of(tmp_path / "ours", "classify-images", config, None, labels=LABELS)
     assert export_huggingface(bundle, tmp_path / "theirs").class_name == "ViTForImageClassification"
@@ -182,7 +183,7 @@ def test_a_classifier_of_pictures(tmp_path: Path) -> None:
         ("language-model", GPTConfig(vocab_size=307, **SIZES), r"model\.positions = 'sinusoidal'"),
         (
             "language-model",
-            GPTConfig(vocab_size=307, **SIZES, **{**GPT_PARTS, "output_bias": True}),
+            GPTConfig(vocab_size=307, **SIZES, **BIASED),
             r"model\.output_bias = True, and there it is False",
         ),
         (

@@ -18,6 +18,7 @@ from attendo.decoding.search import SearchOptions
 from attendo.errors import ConfigError
 from attendo.filler import Embedder, Filler
 from attendo.generator import Generator
+from attendo.interop.exporting import export_huggingface
 from attendo.interop.importing import import_model, order_of_bundle
 from attendo.pictures import PictureClassifier
 from tests.family import write_labels
@@ -210,8 +211,36 @@ def test_a_classifier_is_made_of_it(name: str, imported: Callable[[str], Importe
     assert not torch.equal(
         before["encoder.blocks.1.attention.query.weight"], after["encoder.blocks.1.attention.query.weight"]
     )
-    (found,) = TextClassifier.from_bundle(trained).classify([("old", "man")])
-    assert 0 < found.probability < 1
+    model_class = export_huggingface(trained, tmp_path / "back").class_name
+    assert model_class.endswith("ForSequenceClassification")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    model = getattr(transformers, model_class).from_pretrained(tmp_path / "back").eval()
+    classifier = TextClassifier.from_bundle(trained)
+    for texts in (["The old man."], ["green", "a quick man"]):
+        with torch.inference_mode():
+            expected = model(**tokenizer(*texts, return_tensors="pt")).logits.softmax(-1)
+        torch.testing.assert_close(classifier.probabilities([texts]), expected, rtol=0, atol=1e-4)
+    assert [model.config.id2label[number] for number in range(2)] == list(classifier.labels)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_language_model_is_trained_further(name: str, imported: Callable[[str], Imported], tmp_path: Path) -> None:
+    bundle = imported(name).bundle
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{line}\n" for line in tokenizers.LINES[:60]), encoding="utf-8")
+    training = {"steps": 5, "batch_tokens": 120, "learning_rate": 0.003, "average": 0}
+    settings = {"task": "language-model", "adapt_from": str(bundle.path), "data": {"source": str(text)}}
+    trained = attendo.train(settings={**settings, "training": training}, out=tmp_path / "run")
+    tested = "\n".join(tokenizers.LINES[100:110])
+    before, after = (Generator.from_bundle(one).score([tested]).nats for one in (bundle, trained))
+    assert after < before
+    export_huggingface(trained, tmp_path / "back")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    ids = tokenizer(tokenizers.LINES[0], return_tensors="pt").input_ids
+    with torch.inference_mode():
+        expected = model(input_ids=ids, labels=ids).loss.item()
+    assert Generator.from_bundle(trained).score([tokenizers.LINES[0]]).nats == pytest.approx(expected, abs=1e-4)
 
 
 def test_pictures_of_any_size_have_the_same_labels(tmp_path: Path) -> None:
