@@ -3,11 +3,14 @@
 import importlib.util
 import json
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+import tokenizers
 import torch
 
 from attendo.bundle import open_bundle
@@ -24,6 +27,7 @@ from attendo.nn.masks import padding_mask
 from tests.cli.command import attendo, unchanged
 from tests.untrained import recurrent_bundle, sentences, untrained_bundle
 
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "interop.md"
 SIZES: dict[str, Any] = {"d_model": 30, "d_ff": 24, "n_heads": 3}
 VOCAB_SIZE = 41
 BATCHES = [(1, 1, 1), (2, 3, 5), (3, 71, 7)]  # sentences, source and target length
@@ -149,26 +153,16 @@ def test_the_logits_are_ours_with_a_cache_and_without(bundle, folder):
     same_logits(bundle.model(), folder)
 
 
-def test_a_greedy_loop_gives_our_translations(bundle, folder):
-    about = json.loads((folder / "config.json").read_text())
-    ids, texts = about["ids"], sentences(11)
-    encoder, decoder = (onnxruntime.InferenceSession(folder / f"{name}.onnx") for name in ("encoder", "decoder"))
-    sources = [[*one, ids["eos"]] for one in bundle.tokenizers.source.encode_batch(texts)]
-    longest = max(map(len, sources))
-    source = np.array([one + [ids["pad"]] * (longest - len(one)) for one in sources])
-    mask = (source != ids["pad"]).astype(np.int64)
-    memory, past = run(encoder, source=source, source_mask=mask), empty_past(decoder, len(texts))
-    last, found = np.full((len(texts), 1), ids["bos"]), []
-    for _ in range(19):
-        logits, past = decode(decoder, last, past, source_mask=mask, **memory)
-        logits[:, :, about["never"]] = -np.inf
-        last = logits.argmax(-1)
-        found.append(last[:, 0])
-    rows = [[*row, ids["eos"]] for row in np.stack(found, axis=1).tolist()]
+def test_the_loop_of_the_documentation_gives_our_translations(bundle, folder, monkeypatch, capsys):
+    (code,) = re.findall(r"```python\n(.*?onnxruntime.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    texts = sentences(11)
+    monkeypatch.chdir(folder)
+    exec(code, {"texts": texts})
     ours = open_engine([bundle], engine="torch").search(
-        [one[:-1] for one in sources], [19] * len(texts), SearchOptions(beam=1)
+        bundle.tokenizers.source.encode_batch(texts), [100] * len(texts), SearchOptions(beam=1)
     )
-    assert [row[: row.index(ids["eos"])] for row in rows] == [list(one[0].ids) for one in ours]
+    library = tokenizers.Tokenizer.from_str(bundle.tokenizers.target.to_json())
+    assert capsys.readouterr().out == "".join(f"{library.decode(one[0].ids)}\n" for one in ours)
     assert len({one[0].ids for one in ours}) > 7
 
 
