@@ -108,7 +108,9 @@ def _by_language(named: Callable[[str], str | None]) -> Callable[[Folder, TheirT
     """A model of many languages; `named` gives the language that a special piece is of."""
 
     def usage(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
-        if folder.config["model_type"] == "mbart" and _said(folder, "decoder_start_token_id") is None:
+        if folder.config["model_type"] == "mbart" and _said(folder, "decoder_start_token_id") != _said(
+            folder, "eos_token_id"
+        ):
             raise ForeignError(
                 f"{folder.path} is an mBART of 25 languages, which reads a language behind each source. That is not "
                 "supported; the mBART of 50 languages is."

@@ -49,6 +49,40 @@ def bart(folder: Path) -> tuple[Any, Any]:
     return _saved(transformers.BartForConditionalGeneration(config), folder), tokenizer
 
 
+def nllb(folder: Path) -> tuple[Any, Any]:
+    """M2M100 with a tokenizer.json, in which languages are special pieces."""
+    tokenizer = made.from_sentencepiece(folder, "NllbTokenizer", "sentencepiece.bpe.model", model_type="bpe")
+    tokenizer.add_tokens(["eng_Latn", "deu_Latn"], special_tokens=True)
+    tokenizer.src_lang = "eng_Latn"
+    config = transformers.M2M100Config(vocab_size=len(tokenizer) + 3, max_position_embeddings=97, **SIZES)
+    return _alone(transformers.M2M100ForConditionalGeneration(config), tokenizer, folder)
+
+
+def mbart50(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.from_sentencepiece(folder, "MBart50Tokenizer", "sentencepiece.bpe.model")
+    tokenizer.src_lang = "en_XX"
+    config = transformers.MBartConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=97, decoder_start_token_id=2, **SIZES
+    )
+    return _alone(transformers.MBartForConditionalGeneration(config), tokenizer, folder)
+
+
+def t5(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.from_sentencepiece(folder, "T5Tokenizer", "spiece.model", **made.T5)
+    config = transformers.T5Config(
+        vocab_size=len(tokenizer) + 3, d_model=23, d_kv=5, d_ff=17, num_layers=1, num_heads=3, decoder_start_token_id=0
+    )
+    return _alone(transformers.T5ForConditionalGeneration(config), tokenizer, folder)
+
+
+def _alone(model: Any, tokenizer: Any, folder: Path) -> tuple[Any, Any]:
+    """With a tokenizer.json instead of the files it was made from."""
+    for path in folder.iterdir():
+        path.unlink()
+    tokenizer.save_pretrained(folder)
+    return _saved(model, folder), tokenizer
+
+
 def _saved(model: Any, folder: Path, by: float = 0.5) -> Any:
     randomise(model, by=by)
     model.save_pretrained(folder)
