@@ -23,6 +23,7 @@ PUBLIC = {
     "Translation",
     "Translator",
     "__version__",
+    "import_model",
     "inspect",
     "load",
     "open_bundle",
