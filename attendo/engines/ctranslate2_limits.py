@@ -22,8 +22,10 @@ def representable(config: ModelConfig) -> str | None:
         return "norm 'batchnorm' is none of the norms that CTranslate2 has"
     if config.activation == "relu2":
         return "activation 'relu2' is none of the activations that CTranslate2 has"
-    if config.activation == "gelu-tanh" or config.embedding_norm or config.embedding_scale == "one" or config.n_extra:
-        return "it is made of parts of GPT or BART, or knows hidden text, which attendo does not write for CTranslate2"
+    if config.embedding_norm and config.norm == "scalenorm":
+        return "norm 'scalenorm' is not what CTranslate2 has on embeddings"
+    if config.n_extra:
+        return f"it knows hidden text (n_extra '{config.n_extra}'), which attendo does not write for CTranslate2"
     return None
 
 
