@@ -16,13 +16,16 @@ from torch import Tensor
 from attendo.bundle import weights_of
 from attendo.decoding.search import SearchOptions
 from attendo.engines.torch_engine import TorchEngine
+from attendo.errors import ConfigError, ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.bart import BART, MBART
+from attendo.interop.folder import open_folder
 from attendo.interop.m2m100 import M2M100
 from attendo.interop.marian import MARIAN
 from attendo.interop.pegasus import PEGASUS
 from attendo.interop.t5 import T5
 from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.models.settings import TransformerConfig
 from attendo.text.tokenizer import BOS
 from tests.interop.foreign import Foreign, make_endings_likely, randomise, taken_over, their_order
 
@@ -230,3 +233,100 @@ def test_the_same_ids_as_generate(foreign: Foreign, search: str) -> None:
             n_ended += 1
             assert [back[id_] for id_ in hypothesis.ids] == ids[1 : ids.index(config.eos_token_id, 1)]
     assert n_ended >= 3
+
+
+def test_half_precision_and_several_files(tmp_path: Path) -> None:
+    theirs = marian()
+    randomise(theirs)
+    theirs.half().save_pretrained(tmp_path / "half", max_shard_size="7KB")
+    assert len(list((tmp_path / "half").glob("model-*.safetensors"))) > 1
+    order = their_order(theirs.config, size=V)
+    foreign = taken_over(theirs.float(), MARIAN, tmp_path / "whole", Orders(order, order))
+    opened = open_folder(tmp_path / "half")
+    weights = MARIAN.our_weights(MARIAN.our_settings(opened, foreign.orders), opened, foreign.orders)
+    expected = weights_of(foreign.ours)
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+def test_a_marian_of_two_vocabularies(tmp_path: Path) -> None:
+    theirs = marian(share_encoder_decoder_embeddings=False, decoder_vocab_size=37)
+    randomise(theirs)
+    orders = Orders(*(their_order(theirs.config, size=size) for size in (V, 37)))
+    foreign = taken_over(theirs, MARIAN, tmp_path, orders)
+    source, real, target = batch(foreign)
+    with torch.no_grad():
+        expected = theirs(input_ids=source, attention_mask=real.long(), decoder_input_ids=target).logits
+        our_source = torch.tensor(orders.source.back)[source]
+        found = foreign.ours(our_source, LENGTHS, our_target(foreign, target))
+    torch.testing.assert_close(found[..., list(orders.target.back)], expected, rtol=0, atol=1e-4)
+    back = MARIAN.their_weights(foreign.config, weights_of(foreign.ours), orders)
+    original = load_file(tmp_path / "model.safetensors")
+    assert back.keys() == original.keys()
+    assert all(torch.equal(back[name], original[name]) for name in original)
+
+
+class TestFaults:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        torch.manual_seed(1)
+        marian().save_pretrained(tmp_path)
+        return tmp_path
+
+    def read(self, folder: Path) -> None:
+        opened, order = open_folder(folder), their_order(transformers.MarianConfig(**MARIANS), size=V)
+        orders = Orders(order, order)
+        MARIAN.our_weights(MARIAN.our_settings(opened, orders), opened, orders)
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            (lambda tensors: tensors.pop("model.decoder.layers.1.fc1.bias"), "lacks the tensor .*layers.1.fc1.bias"),
+            (lambda tensors: tensors.update(more=torch.ones(3)), "has the tensor more"),
+            (lambda tensors: tensors.update({"final_logits_bias": torch.ones(1, 5)}), r"\(1, 5\) instead of \(1, 31\)"),
+            (lambda tensors: tensors.update({"lm_head.weight": torch.ones(V, 22)}), "lm_head.weight .* differ"),
+        ],
+    )
+    def test_tensors(self, folder: Path, change: Any, named: str) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors")
+        with pytest.raises(ForeignError, match=named):
+            self.read(folder)
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"activation_function": "mish"}, "activation_function = 'mish'"),
+            ({"decoder_attention_heads": 11}, "encoder_attention_heads = 2 and decoder_attention_heads = 11"),
+            ({"tie_word_embeddings": False}, "tie_word_embeddings = False"),
+            ({"d_model": 23}, "d_model = 23: must be a multiple"),
+            ({"d_model": "wide"}, "d_model = 'wide'"),
+        ],
+    )
+    def test_settings(self, folder: Path, change: dict[str, Any], named: str) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(ForeignError, match=named):
+            self.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        ({"positions": "rotary"}, r"model\.positions = 'rotary'"),
+        ({"norm_place": "pre"}, r"model\.norm_place = 'pre', and there it is 'post'"),
+        ({"activation": "swiglu"}, r"model\.activation = 'swiglu', for which there is no activation_function"),
+        ({"d_key": 7, "d_value": 7}, r"model\.d_key = 7"),
+    ],
+)
+def test_what_a_marian_has_not_is_named(parts: dict[str, Any], named: str) -> None:
+    sizes = {"source_vocab_size": V, "target_vocab_size": V, "d_model": 22, "n_heads": 2, "sinusoid_layout": "halves"}
+    if parts == {"positions": "rotary"}:
+        sizes = {**sizes, "d_model": 24}
+    order = their_order(transformers.MarianConfig(**MARIANS), size=V)
+    config = TransformerConfig(**{**sizes, **parts})
+    with pytest.raises(ConfigError, match=named):
+        MARIAN.their_settings(config, Orders(order, order))
+    plain = TransformerConfig(**{**sizes, "d_key": sizes["d_model"] // 2})
+    assert MARIAN.their_settings(plain, Orders(order, order))["d_model"] == sizes["d_model"]
