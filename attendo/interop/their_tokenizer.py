@@ -106,18 +106,20 @@ class TheirTokenizer:
         for name in cutter.names:
             row = self.ids.get(name)
             ids.append(unknown if row is None or row >= order.size else min(order.back[row], order.vocab_size - 1))
-        return imported_from_json(
-            {
-                "kind": "imported",
-                "library": cutter.library,
-                "ids": ids,
-                "pieces": pieces,
-                "spelling": self.spelling,
-                "silent": silent,
-                "before": list(before),
-                "after": list(after),
-            }
-        )
+        values = {
+            "kind": "imported",
+            "library": cutter.library,
+            "ids": ids,
+            "pieces": pieces,
+            "spelling": self.spelling,
+            "silent": silent,
+            "before": list(before),
+            "after": list(after),
+        }
+        try:
+            return imported_from_json(values)
+        except BundleError as error:
+            raise ForeignError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -165,12 +167,13 @@ def _from_library(folder: Folder, library: _Json) -> TheirTokenizer:
     """Their JSON without what is added around a text, and with the special pieces out of reach."""
     model = library["model"]
     ids = _vocabulary(model)
+    _require_sound(library, ids)
     added = {one["content"]: one["id"] for one in library["added_tokens"]}
     special = {one["content"] for one in library["added_tokens"] if one["special"]} | _told_special(folder)
     special |= _USUAL & ids.keys()
     names = [*_in_order(_vocabulary(model)), *(piece for piece in added if piece not in ids and piece not in special)]
     ids |= added
-    spelling = _spelling(library["decoder"], model)
+    spelling = _spelling(library["decoder"])
     if model["type"] == "Unigram":  # which would find them in a text, unlike the others
         model["vocab"] = [[_hidden(piece, special), score] for piece, score in model["vocab"]]
     elif model["type"] == "BPE" and model.get("ignore_merges"):
@@ -182,6 +185,26 @@ def _from_library(folder: Folder, library: _Json) -> TheirTokenizer:
     library |= {"post_processor": None, "truncation": None, "padding": None}
     cutter = Cutter(library, tuple(names))
     return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling=spelling)
+
+
+def _require_sound(library: _Json, ids: Mapping[str, int]) -> None:
+    """That the library finds what it needs; it would say so only when it meets a certain text, or end the program."""
+    model = library["model"]
+    if model["type"] == "Unigram":
+        unknown = isinstance(model["unk_id"], int) and 0 <= model["unk_id"] < len(ids)
+    else:
+        unknown = model.get("unk_token") in ids or (model["type"] == "BPE" and model.get("unk_token") is None)
+    if not unknown:
+        raise ForeignError("the tokenizer names a piece for what is unknown that is none of its pieces. It is damaged.")
+    numbers = [*ids.values(), *(one["id"] for one in library["added_tokens"])]
+    if not all(isinstance(id, int) and id >= 0 for id in numbers):
+        raise ForeignError("the tokenizer has a piece whose id is no number. It is damaged.")
+    normalizer = library.get("normalizer") or {}
+    for step in [normalizer, *normalizer.get("normalizers", [])]:
+        if step.get("type") == "Precompiled":
+            charsmap = base64.b64decode(step["precompiled_charsmap"], validate=True)
+            if len(charsmap) < 4 or 4 + int.from_bytes(charsmap[:4], "little") > len(charsmap):
+                raise ForeignError("the tokenizer's table of characters (precompiled_charsmap) is damaged.")
 
 
 def _vocabulary(model: _Json) -> dict[str, int]:
@@ -224,13 +247,13 @@ def _content(token: Any) -> str:
     return str(token["content"] if isinstance(token, dict) else token)
 
 
-def _spelling(decoder: _Json | None, model: _Json) -> Spelling:
+def _spelling(decoder: _Json | None) -> Spelling:
     kinds = {one["type"] for one in (decoder or {}).get("decoders", [decoder or {"type": ""}])}
     if "ByteLevel" in kinds:
         return "bytes"
     if "WordPiece" in kinds:
         return "words"
-    if kinds & {"Metaspace", "Replace"} or model["type"] == "Unigram":
+    if kinds & {"Metaspace", "Replace"}:
         return "spaces"
     raise ForeignError(f"a tokenizer that is put together by {decoder} is not supported.")
 

@@ -110,7 +110,7 @@ class ImportedTokenizer(Tokenizer):
 def imported_from_json(values: dict[str, Any]) -> ImportedTokenizer:
     """The tokenizer of such JSON, checked."""
     if fault := _fault(values):
-        raise BundleError(f"the imported tokenizer is damaged: {fault}. Take it from a copy of the bundle.")
+        raise _damaged(fault)
     return ImportedTokenizer(values)
 
 
@@ -189,7 +189,15 @@ def _opened(library: dict[str, Any] | str) -> _Library | _SentencePiece:
     try:
         return _SentencePiece(library) if isinstance(library, str) else _Library(library)
     except Exception as error:  # the libraries have no class of their own for this
-        raise BundleError(f"the imported tokenizer is damaged: {error}. Take it from a copy of the bundle.") from None
+        raise _damaged(error) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # the `tokenizers` library's, which is no Exception
+            raise
+        raise _damaged(error) from None
+
+
+def _damaged(fault: object) -> BundleError:
+    return BundleError(f"the imported tokenizer is damaged: {fault}. Get it again from where it came.")
 
 
 def _spelled(piece: str, spelling: Spelling, bytewise: bool) -> bytes:

@@ -129,6 +129,23 @@ class TestTheSameTranslations:
         with pytest.raises(ConfigError, match="both languages"):
             attendo.import_model(tmp_path / "theirs", out=tmp_path / "half", source_language="English")
 
+    def test_a_marian_of_several_target_languages(self, marian, tmp_path):
+        (_, tokenizer), folder = marian
+        shutil.copytree(folder, tmp_path / "theirs")
+        vocabulary = json.loads((folder / "vocab.json").read_text())
+        replaced = list(vocabulary)[-2:-1]
+        vocabulary = {">>fra<<" if piece in replaced else piece: id for piece, id in vocabulary.items()}
+        (tmp_path / "theirs" / "vocab.json").write_text(json.dumps(vocabulary))
+        with pytest.raises(ConfigError, match=r"of 1 languages.*--target-language"):
+            attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="fra")
+        source = load(tmp_path / "bundle").tokenizers.source
+        theirs = type(tokenizer).from_pretrained(tmp_path / "theirs")
+        order = Order.from_json(attendo.open_bundle(tmp_path / "bundle").interop()["order"])
+        ids = theirs(">>fra<< The man", add_special_tokens=False)["input_ids"]
+        assert source.encode("The man") == [order.back[id] for id in ids]
+        assert source.pieces(source.before) == [">>fra<<"]
+
     def test_an_mbart_of_25_languages_is_refused(self, tmp_path):
         models.mbart50(tmp_path / "theirs")
         config(decoder_start_token_id=7)(tmp_path / "theirs")

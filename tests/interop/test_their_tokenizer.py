@@ -97,6 +97,23 @@ def test_tokenizer_json_gives_the_same_ids_and_texts(kind, tmp_path):
     assert_same(pair.source, theirs, order)
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "bert", "t5"])
+def test_pieces_that_were_added_are_found_in_texts_and_special_ones_are_not(kind, tmp_path):
+    make, meanings = FAST[kind]
+    theirs = make(tmp_path / "files")
+    theirs.add_tokens(["<one>"], special_tokens=True)
+    theirs.add_tokens(["XYZZY", "naïve man"])
+    theirs.add_tokens(["<two>"], special_tokens=True)
+    theirs.add_tokens(["plugh"])
+    theirs.save_pretrained(tmp_path / "one")
+    pair, order = taken_over(tmp_path / "one", meanings)
+    for text in ("a XYZZY b", "XYZZYplughThe naïve man.", "plugh", "The man plughs"):
+        ids = theirs(text, add_special_tokens=False)["input_ids"]
+        assert pair.source.encode(text) == [order.back[id] for id in ids]
+    found = read_their_tokenizer(Folder(tmp_path / "one", {})).ids
+    assert not {order.back[found["<one>"]], order.back[found["<two>"]]} & set(pair.source.encode("<one> <two>"))
+
+
 @pytest.mark.parametrize(("name", "options"), [("spiece.model", made.T5), ("tokenizer.model", made.LLAMA)])
 def test_a_sentencepiece_file_alone_gives_the_ids_of_sentencepiece(name, options, tmp_path):
     library = made.sentencepiece_file(tmp_path / name, model_type="bpe", vocab_size=400, **options)
@@ -207,6 +224,18 @@ class TestAFolder:
             imported_from_json({**values, key: value})
 
 
+def damaged(part: str, key: str, value: object) -> str:
+    """A tokenizer.json of three pieces, with one thing that is wrong."""
+    library: dict[str, Any] = {
+        "added_tokens": [],
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAAA="},
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["▁a", -1.0], ["b", -2.0]]},
+    }
+    library[part][key] = value
+    return json.dumps(library)
+
+
 class TestFaults:
     def test_no_tokenizer(self, tmp_path):
         with pytest.raises(ForeignError, match="has no tokenizer"):
@@ -219,6 +248,11 @@ class TestFaults:
             ("tokenizer.json", "{", "not valid JSON"),
             ("tokenizer.json", json.dumps({"model": {"type": "WordLevel"}, "added_tokens": []}), "WordLevel"),
             ("tokenizer.json", json.dumps({"model": 3, "added_tokens": []}), "damaged or of an unknown form"),
+            ("tokenizer.json", damaged("model", "unk_id", None), "unknown that is none"),
+            ("tokenizer.json", damaged("model", "unk_id", 99), "unknown that is none"),
+            ("tokenizer.json", damaged("normalizer", "precompiled_charsmap", "AAA"), "damaged"),
+            ("tokenizer.json", damaged("normalizer", "precompiled_charsmap", "/////w=="), "table of characters"),
+            ("tokenizer.json", damaged("decoder", "type", "BPEDecoder"), "put together by"),
             ("spiece.model", "no protocol buffer", "no SentencePiece file"),
             ("merges.txt", "a b", "vocab.json is missing"),
         ],
