@@ -36,6 +36,7 @@ from attendo.interop.argos import export_argos
 from attendo.interop.ctranslate2 import export_ctranslate2
 from attendo.interop.exporting import export_huggingface
 from attendo.interop.onnx import export_onnx
+from attendo.machine import cores
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.text.corpus import read_lines
 from attendo.text.tokenizer import BOS, EOS
@@ -166,6 +167,7 @@ def translated(one: Format, bundle: Bundle, texts: Sequence[str], python: Path, 
     environment = {
         "ARGOS_BEAM_SIZE": "1",
         "ARGOS_COMPUTE_TYPE": one.precision,
+        "ARGOS_INTRA_THREADS": str(cores()),  # of its own accord it takes cores that the process may not use
         "ARGOS_PACKAGES_DIR": str(folder / "packages"),
         **{f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("DATA", "CONFIG", "CACHE")},
     }
