@@ -17,7 +17,7 @@ from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.architectures import architecture_of
 from attendo.interop.folder import Folder, open_folder
 from attendo.interop.labels import their_labels
-from attendo.interop.sentence_vectors import longest_sentence
+from attendo.interop.sentence_vectors import LENGTH, longest_sentence
 from attendo.interop.their_tokenizer import FILES, read_their_tokenizer
 from attendo.interop.usage import Languages, usage_of
 from attendo.interop.vocabulary import Order, Usage
@@ -29,6 +29,7 @@ from attendo.reporting import Reporter, Silent
 from attendo.text.pair import TokenizerPair
 from attendo.training.settings import TrainingConfig
 
+KEPT = (*FILES, LENGTH)  # files that an export gives back as they were
 MAX_LENGTH = 256  # pieces of a sentence, as for models that are trained here
 LONGEST = 100_000  # positions; what claims more is damaged
 
@@ -97,7 +98,7 @@ def order_of_bundle(bundle: Bundle) -> Order | None:
 def their_files(bundle: Bundle) -> dict[str, bytes]:
     """The files of the tokenizer that an imported model came with, by their names."""
     kept: dict[str, str] = bundle.interop()["files"]
-    return {name: base64.b64decode(kept[name]) for name in FILES if name in kept}  # no other name, wherever it leads
+    return {name: base64.b64decode(kept[name]) for name in KEPT if name in kept}  # no other name, wherever it leads
 
 
 def _kept(architecture: Architecture, folder: Folder, usage: Usage | None) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def _kept(architecture: Architecture, folder: Folder, usage: Usage | None) -> di
         "config": folder.config,
         "generation": generation,
         "order": None if usage is None else usage.order.to_json(),
-        "files": {name: base64.b64encode(folder.read(name)).decode() for name in FILES if folder.has(name)},
+        "files": {name: base64.b64encode(folder.read(name)).decode() for name in KEPT if folder.has(name)},
     }
 
 

@@ -18,7 +18,7 @@ SETTINGS = (Setting("text_vector", "text_vector", "mean"), Setting("unit_vectors
 
 _MODULES = "modules.json"
 _POOLING = "1_Pooling"
-_LENGTH = "sentence_bert_config.json"
+LENGTH = "sentence_bert_config.json"
 # Theirs for what stands for a text, in older files and in newer ones.
 _WORDS = {"first": ("cls_token", "cls"), "mean": ("mean_tokens", "mean")}
 
@@ -46,11 +46,11 @@ def with_vectors(folder: Folder, said: Mapping[str, Any]) -> dict[str, Any]:
 
 def longest_sentence(folder: Folder) -> int | None:
     """How many pieces of a text such a model sees, control pieces included; None where nothing says."""
-    if not folder.has(_LENGTH):
+    if not folder.has(LENGTH):
         return None
-    length = folder.json(_LENGTH).get("max_seq_length")
+    length = folder.json(LENGTH).get("max_seq_length")
     if length is not None and not (isinstance(length, int) and length > 2):
-        raise ForeignError(f"{folder.path / _LENGTH}: max_seq_length = {length!r} is no number of pieces.")
+        raise ForeignError(f"{folder.path / LENGTH}: max_seq_length = {length!r} is no number of pieces.")
     return length
 
 
