@@ -184,6 +184,9 @@ def _made(bundle: Bundle) -> _Export:
         limit = longest + EXTRA_LENGTH
         limit = limit if config.longest_target is None else min(limit, config.longest_target)
         generation = {**ids, "num_beams": 1, "do_sample": False, "max_length": limit + 2}  # <s> and </s> counted
+        # Their cache has as many layers as the encoder, so that a deeper decoder has to do without it.
+        if config.n_decoder_layers > config.n_encoder_layers:
+            generation["use_cache"] = False
     elif isinstance(config, GPTConfig):
         generation = dict(ids)
         more = {} if config.positions == "learned" else {"max_position_embeddings": longest}

@@ -36,7 +36,7 @@ T5_PARTS = {
 }
 # What each bundle becomes, and its parts.
 OWN: dict[str, dict[str, Any]] = {
-    "Marian": {"activation": "gelu"},
+    "Marian": {"activation": "gelu", "n_decoder_layers": 3},
     "Pegasus": {"norm_place": "pre", "d_model": 33},
     "BART": {**LEARNED, "embedding_scale": "one"},
     "mBART": {**LEARNED, "norm_place": "pre"},
@@ -87,12 +87,12 @@ class TestModelsThatWereTrainedHere:
         torch.manual_seed(1)
         target = torch.randint(4, 300, (len(TEXTS), 7))
         target[:, 0] = BOS
-        ours = bundle.model()
+        ours = bundle.model().double()  # as wild as these weights are, float32 would leave a digit less
         assert isinstance(ours, EncoderDecoder)
         with torch.no_grad():
             expected = ours(encoded["input_ids"], lengths, target).log_softmax(-1)
-            found = model(**encoded, decoder_input_ids=target).logits.log_softmax(-1)
-        torch.testing.assert_close(found, expected, rtol=3e-5, atol=1e-4)
+            found = model.double()(**encoded, decoder_input_ids=target).logits.log_softmax(-1)
+        torch.testing.assert_close(found, expected, rtol=5e-5, atol=1e-4)
 
     def test_generate_gives_the_greedy_translation(self, own: tuple[str, Bundle, Path]) -> None:
         _, bundle, folder = own
