@@ -262,10 +262,26 @@ def shards(**values: Any) -> Callable[[Path], object]:
     return change
 
 
+def without(*names: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return change
+
+
+def a_folder(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return change
+
+
 FIRST = "model.shared.weight"
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pickle only": (pickled, "only as pytorch_model.bin.*could run code"),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
+    "no weights": (without("model.safetensors"), "model.safetensors is missing"),
     "a link to other weights": (linked("model.safetensors"), "leads out of the folder.*cp -rL"),
     "a link to another config": (linked("config.json"), "leads out of the folder"),
     "a link to another vocabulary": (linked("vocab.json"), "leads out of the folder"),
@@ -300,22 +316,22 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a header of nothing": (text("model.safetensors", "\x08\0\0\0\0\0\0\0[1,2,33]"), "damaged"),
     "an empty file": (text("model.safetensors", ""), "header claims"),
     "no tokenizer": (
-        lambda folder: [path.unlink() for path in folder.glob("*") if "vocab" in path.name or path.suffix == ".spm"],
+        without("vocab.json", "source.spm", "target.spm"),
         "has no tokenizer",
     ),
     "broken JSON": (text("config.json", "{"), "config.json is not valid JSON"),
     "deep JSON": (text("config.json", "[" * 100_000), "config.json is not valid JSON"),
     "JSON that is a list": (text("config.json", "[]"), "must hold keys and values"),
     "no text": (lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe"), "not UTF-8"),
-    "no config": (lambda folder: (folder / "config.json").unlink(), "config.json is missing"),
+    "no config": (without("config.json"), "config.json is missing"),
     "a folder as a config": (
-        lambda folder: [(folder / "config.json").unlink(), (folder / "config.json").mkdir()],
+        a_folder("config.json"),
         "config.json is missing",
     ),
     "a vocabulary of other things": (text("vocab.json", '{"a": [1]}'), "damaged or of an unknown form"),
     "a huge vocabulary": (sparse("vocab.json"), "no such file needs more"),
     "a broken SentencePiece file": (text("source.spm", "no"), "no SentencePiece file"),
-    "a SentencePiece file less": (lambda folder: (folder / "target.spm").unlink(), "target.spm is missing"),
+    "a SentencePiece file less": (without("target.spm"), "target.spm is missing"),
 }
 
 

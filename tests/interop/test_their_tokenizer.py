@@ -62,7 +62,7 @@ def taken_over(folder: Path, meanings: tuple[str | None, ...], **usage: Any) -> 
     theirs = read_their_tokenizer(Folder(folder, {}))
     pad, start, eos, unk = (None if piece is None else theirs.ids[piece] for piece in meanings)
     order = order_of(max(theirs.ids.values()) + 4, pad=pad, start=start, eos=eos, unk=unk)
-    around = {name: tuple(theirs.ids[piece] for piece in pieces) for name, pieces in usage.items()}
+    around: dict[str, Any] = {name: tuple(theirs.ids[piece] for piece in pieces) for name, pieces in usage.items()}
     return theirs.pair(Usage(order=order, **around)), order
 
 
