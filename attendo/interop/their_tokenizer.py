@@ -13,6 +13,7 @@ Special pieces are taken out of the reach of texts: a typed "</s>" is three ordi
 """
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +113,7 @@ class TheirTokenizer:
             "ids": ids,
             "pieces": pieces,
             "spelling": self.spelling,
+            "bytes": cutter.bytewise,
             "silent": silent,
             "before": list(before),
             "after": list(after),
@@ -126,11 +128,12 @@ class TheirTokenizer:
 class Cutter:
     """What the `tokenizers` library reads, or a SentencePiece file in base64, and the piece behind each of its ids.
 
-    A piece that has no id of theirs is unknown.
+    A piece that has no id of theirs is unknown. bytewise: the piece <0x41> is a byte.
     """
 
-    library: _Json | str
+    library: str
     names: tuple[str, ...]
+    bytewise: bool
 
 
 def read_their_tokenizer(folder: Folder) -> TheirTokenizer:
@@ -183,7 +186,7 @@ def _from_library(folder: Folder, library: _Json) -> TheirTokenizer:
         }
     library["added_tokens"] = [one for one in library["added_tokens"] if not one["special"]]
     library |= {"post_processor": None, "truncation": None, "padding": None}
-    cutter = Cutter(library, tuple(names))
+    cutter = Cutter(json.dumps(library, ensure_ascii=False), tuple(names), bool(model.get("byte_fallback")))
     return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling=spelling)
 
 
@@ -331,7 +334,7 @@ def _with_vocabulary(folder: Folder, source: str, target: str) -> TheirTokenizer
 def _sentencepiece_alone(folder: Folder, name: str) -> TheirTokenizer:
     """A SentencePiece file whose ids are theirs; T5 has its sentinels after them, the last one first."""
     cutter = _sentencepiece(folder, name)
-    processor = opened_sentencepiece(base64.b64decode(str(cutter.library)))
+    processor = opened_sentencepiece(base64.b64decode(cutter.library))
     ids = {piece: id for id, piece in enumerate(cutter.names)}
     special = {piece for piece, id in ids.items() if processor.is_control(id) or processor.is_unknown(id)}
     if name == "spiece.model":
@@ -347,8 +350,9 @@ def _sentencepiece(folder: Folder, name: str) -> Cutter:
         processor = opened_sentencepiece(content)
     except ValueError as error:
         raise ForeignError(f"{folder.path / name} is no SentencePiece file: {error}.") from None
-    names = tuple(processor.id_to_piece(list(range(processor.get_piece_size()))))
-    return Cutter(base64.b64encode(content).decode(), names)
+    ids = list(range(processor.get_piece_size()))
+    names = tuple(processor.id_to_piece(ids))
+    return Cutter(base64.b64encode(content).decode(), names, any(processor.is_byte(ids)))
 
 
 def _settings(folder: Folder) -> _Json:

@@ -3,12 +3,14 @@
 It is kept as JSON with these keys:
 
     kind      "imported"
-    library   what the `tokenizers` library reads, or a SentencePiece file in base64; in ids of its own
+    library   what cuts a text, in ids of its own: the JSON of the `tokenizers` library, as text, or a SentencePiece file
+              in base64
     ids       for each of those the id of ours
     pieces    the piece of each of our ids, as people are to see it; the first four are the control pieces
     spelling  how a piece is written: "bytes" (GPT-2's letters, one for each byte), "spaces" (▁ is a space), "stripped"
               (the same, and a text neither begins nor ends with one) or "words" (WordPiece: a space before each piece
               that has no ##)
+    bytes     whether the piece <0x41> is the byte of that number
     silent    ids that spell nothing: languages, masks, fillers
     before    ids that every text begins with: its language, or their own beginning of a text
     after     ids that every text ends with, before </s>
@@ -17,6 +19,7 @@ What the control pieces are called no text can reach: in the library they have n
 """
 
 import base64
+import functools
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -55,9 +58,9 @@ class ImportedTokenizer(Tokenizer):
         self._after: list[int] = values["after"]
         self._spelling: Spelling = values["spelling"]
         silent = {*range(len(CONTROLS)), *values["silent"]}
-        bytewise = self._cutter.has_bytes()
         self._spelled = [
-            b"" if id in silent else _spelled(piece, self._spelling, bytewise) for id, piece in enumerate(self._pieces)
+            b"" if id in silent else _spelled(piece, self._spelling, values["bytes"])
+            for id, piece in enumerate(self._pieces)
         ]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -127,8 +130,8 @@ def _fault(values: dict[str, Any]) -> str | None:
             return f"{name} has an id that is none of its {len(pieces):,} pieces"
     if values.get("spelling") not in get_args(Spelling):
         return f"its spelling is {values.get('spelling')!r}"
-    if not isinstance(values.get("library"), dict | str):
-        return "library is missing"
+    if not isinstance(values.get("library"), str) or not isinstance(values.get("bytes"), bool):
+        return "library or bytes is missing"
     size = len(_opened(values["library"]))
     return None if len(values["ids"]) == size else f"ids are {len(values['ids']):,} for {size:,} pieces of its library"
 
@@ -136,15 +139,11 @@ def _fault(values: dict[str, Any]) -> str | None:
 class _Library:
     """A tokenizer of the `tokenizers` library."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._library = tokenizers.Tokenizer.from_str(json.dumps(values))
-        self._has_bytes = bool(values["model"].get("byte_fallback"))
+    def __init__(self, text: str) -> None:
+        self._library = tokenizers.Tokenizer.from_str(text)
 
     def __len__(self) -> int:
         return self._library.get_vocab_size(with_added_tokens=True)
-
-    def has_bytes(self) -> bool:
-        return self._has_bytes
 
     def cut(self, texts: Sequence[str]) -> list[list[int]]:
         return [one.ids for one in self._library.encode_batch_fast(list(texts), add_special_tokens=False)]
@@ -162,9 +161,6 @@ class _SentencePiece:
 
     def __len__(self) -> int:
         return int(self._processor.get_piece_size())
-
-    def has_bytes(self) -> bool:
-        return any(self._processor.is_byte(list(range(len(self)))))
 
     def cut(self, texts: Sequence[str]) -> list[list[int]]:
         found: list[list[int]] = self._processor.encode(list(texts), num_threads=1)
@@ -185,9 +181,10 @@ def opened_sentencepiece(content: bytes) -> "SentencePieceProcessor":
         raise ValueError(str(error)) from None
 
 
-def _opened(library: dict[str, Any] | str) -> _Library | _SentencePiece:
+@functools.lru_cache(maxsize=2)  # a large one takes seconds, and mostly both sides have the same
+def _opened(library: str) -> _Library | _SentencePiece:
     try:
-        return _SentencePiece(library) if isinstance(library, str) else _Library(library)
+        return _Library(library) if library.startswith("{") else _SentencePiece(library)
     except Exception as error:  # the libraries have no class of their own for this
         raise _damaged(error) from None
     except BaseException as error:

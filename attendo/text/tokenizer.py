@@ -258,7 +258,9 @@ def train_tokenizer(lines: Iterable[str], *, kind: Kind, vocab_size: int) -> Tok
             pieces, _ = _learn(sample, alphabet, n_learned, continuing=_CONTINUING)
             library = _assemble_wordpiece(pieces, alphabet)
         case _:
-            raise ConfigError(f"tokenizer.kind={kind!r}: it has to be bpe, wordpiece or characters; imported comes with --from.")
+            raise ConfigError(
+                f"tokenizer.kind={kind!r}: it has to be bpe, wordpiece or characters. An imported one comes with --from."
+            )
     return Tokenizer(library)
 
 
