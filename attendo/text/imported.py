@@ -3,7 +3,7 @@
 It is kept as JSON with these keys:
 
     kind      "imported"
-    library   what cuts a text, in ids of its own: the JSON of the `tokenizers` library, as text, or a SentencePiece file
+    library   what cuts a text, in ids of its own: JSON of the `tokenizers` library, as text, or a SentencePiece file
               in base64
     ids       for each of those the id of ours
     pieces    the piece of each of our ids, as people are to see it; the first four are the control pieces

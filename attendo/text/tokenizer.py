@@ -259,7 +259,7 @@ def train_tokenizer(lines: Iterable[str], *, kind: Kind, vocab_size: int) -> Tok
             library = _assemble_wordpiece(pieces, alphabet)
         case _:
             raise ConfigError(
-                f"tokenizer.kind={kind!r}: it has to be bpe, wordpiece or characters. An imported one comes with --from."
+                f"tokenizer.kind={kind!r}: it has to be bpe, wordpiece or characters; imported ones come with --from."
             )
     return Tokenizer(library)
 
