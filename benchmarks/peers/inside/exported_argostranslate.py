@@ -25,7 +25,16 @@ def main() -> None:
     languages = {one.code: one for one in translate.get_installed_languages()}
     translation = languages[installed.from_code].get_translation(languages[installed.to_code])
     translation.underlying.sentencizer = WholeLines()
-    Path(job["out"]).write_text(json.dumps([translation.translate(text) for text in job["texts"]]))
+    pieces, decode = [], translation.underlying.pkg.tokenizer.decode
+
+    def noted(tokens: list[str]) -> str:
+        pieces.append(tokens)
+        text: str = decode(tokens)
+        return text
+
+    translation.underlying.pkg.tokenizer.decode = noted
+    texts = [translation.underlying.translate(text) for text in job["texts"]]  # without the cache of its last texts
+    Path(job["out"]).write_text(json.dumps({"texts": texts, "pieces": pieces}))
 
 
 if __name__ == "__main__":

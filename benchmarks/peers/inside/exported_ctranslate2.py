@@ -25,8 +25,9 @@ def main() -> None:
         max_decoding_length=job["longest"],
     )
     ids = target.get_vocab()
-    texts = [target.decode([ids[piece] for piece in one.hypotheses[0]]) for one in found]
-    Path(job["out"]).write_text(json.dumps(texts))
+    pieces = [one.hypotheses[0] for one in found]
+    texts = [target.decode([ids[piece] for piece in one]) for one in pieces]
+    Path(job["out"]).write_text(json.dumps({"texts": texts, "pieces": pieces}))
 
 
 if __name__ == "__main__":

@@ -23,14 +23,14 @@ def main() -> None:
     source, target = (tokenizers.Tokenizer.from_file(str(folder / name)) for name in job["tokenizers"])
     ids = [one.ids for one in source.encode_batch(job["texts"])]
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    texts = [""] * len(ids)
+    found: dict[int, list[int]] = {}
     for begin in range(0, len(order), BATCH):
         rows = order[begin : begin + BATCH]
-        for i, found in zip(
-            rows, _greedy(about, encoder, decoder, [ids[i] for i in rows], job["longest"]), strict=True
-        ):
-            texts[i] = target.decode(found)
-    Path(job["out"]).write_text(json.dumps(texts))
+        several = _greedy(about, encoder, decoder, [ids[i] for i in rows], job["longest"])
+        found |= dict(zip(rows, several, strict=True))
+    translations = [found[i] for i in range(len(ids))]
+    pieces = [[target.id_to_token(id) for id in one] for one in translations]
+    Path(job["out"]).write_text(json.dumps({"texts": target.decode_batch(translations), "pieces": pieces}))
 
 
 def _greedy(

@@ -18,8 +18,10 @@ def main() -> None:
     source = AutoTokenizer.from_pretrained(job["model"])
     own = Path(job["model"]) / "target"  # where the target has a tokenizer of its own
     target = AutoTokenizer.from_pretrained(own) if own.exists() else source
+    eos = target.eos_token_id
     model = AutoModelForSeq2SeqLM.from_pretrained(job["model"])
     texts: list[str] = []
+    pieces: list[list[str]] = []
     with torch.inference_mode():
         for begin in range(0, len(job["texts"]), BATCH):
             batch = source(job["texts"][begin : begin + BATCH], return_tensors="pt", padding=True)
@@ -31,7 +33,9 @@ def main() -> None:
                 max_new_tokens=job["longest"],
             )
             texts += target.batch_decode(found, skip_special_tokens=True)
-    Path(job["out"]).write_text(json.dumps(texts))
+            for row in found[:, 1:].tolist():  # the first is what decoding starts from
+                pieces.append(target.convert_ids_to_tokens([*row, eos][: [*row, eos].index(eos)]))
+    Path(job["out"]).write_text(json.dumps({"texts": texts, "pieces": pieces}))
 
 
 if __name__ == "__main__":
