@@ -47,6 +47,7 @@ from tests.interop.foreign import Foreign, randomise, taken_over
 B, T, V, LABELS = 5, 13, 31, 7
 LENGTHS = torch.tensor([13, 4, 8, 1, 6])
 REAL = torch.arange(T) < LENGTHS[:, None]
+EPS = 0.03  # of norms, so large that another one is seen
 PAD = 1  # of theirs; RoBERTa's positions begin after it
 
 NAMES = {"id2label": {i: f"label {i}" for i in range(LABELS)}, "label2id": {f"label {i}": i for i in range(LABELS)}}
@@ -58,6 +59,7 @@ SIZES = {
     "intermediate_size": 17,
     "max_position_embeddings": 19,
     "pad_token_id": PAD,
+    "layer_norm_eps": EPS,
 }
 DISTILLED = {
     "vocab_size": V,
@@ -68,7 +70,15 @@ DISTILLED = {
     "max_position_embeddings": 19,
     "pad_token_id": PAD,
 }
-GPT2_SIZES = {"vocab_size": V, "n_positions": 29, "n_embd": 39, "n_layer": 2, "n_head": 3, "n_inner": 17}
+GPT2_SIZES = {
+    "vocab_size": V,
+    "n_positions": 29,
+    "n_embd": 39,
+    "n_layer": 2,
+    "n_head": 3,
+    "n_inner": 17,
+    "layer_norm_epsilon": EPS,
+}
 LLAMA_SIZES = {
     "vocab_size": V,
     "hidden_size": 42,
@@ -78,7 +88,7 @@ LLAMA_SIZES = {
     "num_key_value_heads": 2,
     "head_dim": 14,
     "rope_parameters": {"rope_type": "default", "rope_theta": 137.0},
-    "rms_norm_eps": 1e-5,
+    "rms_norm_eps": EPS,
 }
 ONE_END = {"bos_token_id": 30, "eos_token_id": 30}  # GPT-2 has one id for beginning, end and unknown
 LLAMA_IDS = {"bos_token_id": 1, "eos_token_id": 2}
@@ -119,8 +129,8 @@ def llama(**more: Any) -> Any:
 
 
 def vit() -> Any:
-    sizes = {"hidden_size": 22, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 17}
-    config = transformers.ViTConfig(**sizes, image_size=(6, 9), patch_size=3, **NAMES)
+    shared = {key: SIZES[key] for key in SIZES if key not in ("vocab_size", "max_position_embeddings", "pad_token_id")}
+    config = transformers.ViTConfig(**shared, image_size=(6, 9), patch_size=3, **NAMES)
     return transformers.ViTForImageClassification(config)
 
 
