@@ -235,7 +235,17 @@ class Architecture:
 
     def our_settings(self, folder: Folder, orders: Orders | None) -> ModelConfig:
         """What config.json says, as settings of ours."""
-        theirs, where = self.said(folder), folder.path / "config.json"
+        where = folder.path / "config.json"
+        try:
+            theirs = self.said(folder)
+        except (
+            TypeError,
+            ValueError,
+            AttributeError,
+            KeyError,
+            ArithmeticError,
+        ) as error:  # of no kind that was expected
+            raise ForeignError(f"{where} is damaged, or a file beside it: {error}. Get the folder again.") from None
         for key, value in self.required.items():
             if key in theirs and theirs[key] != value:
                 raise ForeignError(
@@ -291,6 +301,9 @@ class Architecture:
         """Their tensors as the weights of the model of these settings; all are checked before the first is read."""
         empty, entries = _empty_weights(config), tuple(self.entries(config))
         names = {self.renamed(name): name for name in folder.shapes}
+        for entry in entries:  # a file may have what is tied under any of its names
+            if isinstance(entry, Tied) and entry.theirs in names:
+                names.setdefault(entry.to, names[entry.theirs])
         if extra := names.keys() - {entry.theirs for entry in entries if not isinstance(entry, Given)}:
             raise ForeignError(
                 f"{folder.path} has the tensor {names[min(extra)]}, which a {self.name} of its config.json has not."

@@ -40,7 +40,7 @@ def sizes(
         Setting("residual_dropout", "dropout", 0.1),
         Setting("attention_dropout", "attention_dropout", attention_dropout),
         Setting("activation_dropout", "activation_dropout", 0.0),
-        Setting("layer_drop", ("encoder_layerdrop", "decoder_layerdrop"), layer_drop),
+        Setting("layer_drop", "encoder_layerdrop", layer_drop),
     )
 
 

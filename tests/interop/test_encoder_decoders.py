@@ -266,6 +266,17 @@ def test_a_marian_of_two_vocabularies(tmp_path: Path) -> None:
     assert all(torch.equal(back[name], original[name]) for name in original)
 
 
+def test_what_is_tied_may_have_any_of_its_names(tmp_path: Path) -> None:
+    marian().save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    order = their_order(transformers.MarianConfig(**MARIANS), size=V)
+    orders, shared = Orders(order, order), tensors.pop("model.shared.weight")
+    save_file({**tensors, "model.decoder.embed_tokens.weight": shared}, tmp_path / "model.safetensors")
+    opened = open_folder(tmp_path)
+    weights = MARIAN.our_weights(MARIAN.our_settings(opened, orders), opened, orders)
+    assert torch.equal(order.theirs(weights["encoder.embedding.weight"]), shared)
+
+
 class TestFaults:
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
