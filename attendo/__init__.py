@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
     from attendo.inspection.inspector import Inspection
     from attendo.inspection.looking import inspect
     from attendo.inspection.reading import Reading
+    from attendo.interop.importing import import_model
     from attendo.run import resume, train
     from attendo.translator import PairScore, Translator, load
 
@@ -47,6 +48,7 @@ _HOMES = {
     "TextClassifier": "attendo.classifier",
     "Translation": "attendo.drafting",
     "Translator": "attendo.translator",
+    "import_model": "attendo.interop.importing",
     "inspect": "attendo.inspection.looking",
     "load": "attendo.translator",
     "open_bundle": "attendo.bundle",
@@ -70,6 +72,7 @@ __all__ = [
     "Translation",
     "Translator",
     "__version__",
+    "import_model",
     "inspect",
     "load",
     "open_bundle",

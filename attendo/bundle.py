@@ -6,6 +6,7 @@
     weights.safetensors  the weights to use, with their own checksum inside
     data.json            what the data were: counts, fingerprint, machine
     scores.json          what the model scored on validation
+    interop.json         where an imported model came from, all that an export needs to give it back; none otherwise
     alignment.json       which head of cross-attention aligns words best; found when it is missing
     card.md              all of that in words
     log.jsonl            what happened, a line each          } only a run has these
@@ -80,6 +81,10 @@ class Bundle:
     def alignment(self) -> dict[str, Any]:
         """Which cross-attention says what belongs together; nothing where nobody has looked yet."""
         return self._json("alignment.json")
+
+    def interop(self) -> dict[str, Any]:
+        """What the model was before it was imported, or what it was trained from; nothing where all of it was here."""
+        return self._json("interop.json")
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
@@ -233,8 +238,9 @@ class Bundle:
             "scores.json": plain_json(scores),
             "card.md": write_card(self.config, data, scores),
         }
-        if alignment:
-            texts["alignment.json"] = plain_json(alignment)
+        for name, values in (("alignment.json", alignment), ("interop.json", self.interop())):
+            if values:
+                texts[name] = plain_json(values)
         return create_bundle(out, config=self.config, tokenizers=self.text, texts=texts, weights=weights)
 
 

@@ -23,8 +23,6 @@ def cell(signature: str) -> str:
 
 
 def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
-    training = config.training
-    processes = f"{training.processes} processes x " if (training.processes or 1) > 1 else ""
     lines = [
         f"# attendo {_title(config)}",
         "",
@@ -33,11 +31,7 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
         f"| model | {config.model.in_words()} |",
         f"| parameters | {data['parameters']['total']:,} |",
         *(f"| {name} | {words} |" for name, words in _corpus(config, data).items()),
-        f"| data fingerprint | `{data['fingerprint']}` |",
-        f"| steps | {scores.get('steps', 0):,} of {training.steps:,}, each of about "
-        f"{training.batch_tokens * training.accumulate:,} tokens, seed {config.seed} |",
-        f"| trained on | {data['machine']['processor']}, {processes}{data['machine']['threads']} threads, "
-        f"torch {data['machine']['torch']} |",
+        *([] if "imported" in data else _training(config, data, scores)),
     ]
     if config.adapt_from:
         lines.append(f"| adapted from | {config.adapt_from} |")
@@ -65,6 +59,18 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
             f"| BLEU of copying the source | {scores['baseline_bleu']:.2f} | |",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _training(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, Any]) -> list[str]:
+    training = config.training
+    processes = f"{training.processes} processes x " if (training.processes or 1) > 1 else ""
+    return [
+        f"| data fingerprint | `{data['fingerprint']}` |",
+        f"| steps | {scores.get('steps', 0):,} of {training.steps:,}, each of about "
+        f"{training.batch_tokens * training.accumulate:,} tokens, seed {config.seed} |",
+        f"| trained on | {data['machine']['processor']}, {processes}{data['machine']['threads']} threads, "
+        f"torch {data['machine']['torch']} |",
+    ]
 
 
 def _title(config: RunConfig) -> str:

@@ -69,13 +69,15 @@ class TextClassifier:
 
     def probabilities(self, texts: Sequence[Sequence[str]], *, reporter: Reporter | None = None) -> torch.Tensor:
         """[len(texts), labels], on the CPU."""
-        rows = shortened(self.tokenizers, [[trim(text) for text in one] for one in texts], self.max_length)
+        each, n_separators = [[trim(text) for text in one] for one in texts], self.model.config.n_separators
+        rows = shortened(self.tokenizers, each, self.max_length, n_separators=n_separators)
         found = torch.zeros(len(rows), len(self.labels))
         lengths = [len(first) + len(second) + 2 for first, second in rows]
         batches = sorted_batches(lengths, batch_size=None, batch_tokens=BATCH_TOKENS)
         with torch.inference_mode():
             for numbers in (reporter or Silent()).track(batches, "Classifying", len(batches)):
-                batch = segments_batch([rows[i][0] for i in numbers], [rows[i][1] for i in numbers]).to(self.device)
+                firsts, seconds = [rows[i][0] for i in numbers], [rows[i][1] for i in numbers]
+                batch = segments_batch(firsts, seconds, n_separators=n_separators).to(self.device)
                 found[numbers] = self.model(batch).float().softmax(-1).cpu()
         return found
 

@@ -153,6 +153,7 @@ class Drafter:
         if longest is not None and max_length is not None and max_length > longest:
             raise ConfigError(f"max_length = {max_length}: must be at most {longest}, what learned positions reach.")
         beginnings = self._encode_prefixes(prefixes, len(texts), max_length)
+        before = self.tokenizers.target.before
         cuts = [
             cut_text(text, kept, self.language) if split else Cut.whole(text)
             for text, kept in zip(texts, keep or [()] * len(texts), strict=True)
@@ -181,7 +182,7 @@ class Drafter:
                     source=text,
                     lead=cut.lead,
                     sentences=tuple(
-                        self._sentence(core, ids, number, beginning if number == 0 else (), max_length)
+                        self._sentence(core, ids, number, beginning if number == 0 else before, max_length)
                         for number, (core, ids) in enumerate(cores)
                     ),
                     gaps=tuple(gaps),
@@ -335,23 +336,26 @@ class Drafter:
         self, prefixes: Sequence[str | None] | None, n_texts: int, max_length: int | None
     ) -> list[tuple[int, ...]]:
         """The ids that the translation of each text begins with; texts of one prefix share them."""
+        before = self.tokenizers.target.before
         if prefixes is not None and len(prefixes) != n_texts:
             raise DataError(
                 f"there are {n_texts} texts and {len(prefixes)} prefixes. Give each text one; an empty one is none."
             )
         if prefixes is None or not any(prefixes):
-            return [()] * n_texts
+            return [before] * n_texts
         encoded = {
-            one: tuple(self.encode_prefix(one, max_length=max_length)) if one else () for one in dict.fromkeys(prefixes)
+            one: tuple(self.encode_prefix(one, max_length=max_length)) if one else before
+            for one in dict.fromkeys(prefixes)
         }
         return [encoded[one] for one in prefixes]
 
     def _sentence(
         self, core: Core, ids: list[int], number: int, prefix: tuple[int, ...], max_length: int | None
     ) -> Sentence:
+        limit = max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH
         return Sentence(
             ids=tuple(ids),
-            limit=max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH,
+            limit=limit if self.longest_target is None else min(limit, self.longest_target),
             prefix=prefix,
             part=number,
             core=core,
@@ -368,7 +372,7 @@ class Drafter:
         return [((one := of(part)), encode(one.read), space) for part, space in parts]
 
     def _is_long(self, text: str) -> bool:
-        return len(self.tokenizers.target.encode(text)) > LONG
+        return len(self.tokenizers.target.encode_inside([text])[0]) > LONG
 
     def _lost(self, wish: Wish, hypothesis: Hypothesis, sentence: Sentence) -> list[str]:
         """What of it is not in a hypothesis; where things are placed does not matter for that."""
@@ -391,14 +395,11 @@ class Drafter:
 
         A word stands alone.
         """
-        target = self.tokenizers.target
         alternatives = []
         for text in texts:
-            before, both = target.encode("a"), target.encode("a" + text)
-            if left.strip() and not has_border(text[0]) and both[: len(before)] == before:
-                alternatives.append(tuple(both[len(before) :]))
-            else:
-                alternatives.append(tuple(target.encode(text)))
+            before, both, alone = self.tokenizers.target.encode_inside(["a", "a" + text, text])
+            follows = left.strip() and not has_border(text[0]) and both[: len(before)] == before
+            alternatives.append(tuple(both[len(before) :] if follows else alone))
         not_before = self._joining if has_border(texts[0][-1]) else frozenset()
         return Phrase(alternatives=tuple(alternatives), not_before=not_before)
 
@@ -419,7 +420,7 @@ class Drafter:
         pieces = links.get((sentence.ids, hypothesis.ids))
         if pieces is None:
             return placed(things, sentence.core.read, text, None)
-        ours, theirs = source.spans(sentence.ids), target.spans(hypothesis.ids)
+        ours, theirs = source.places(sentence.core.read, sentence.ids), target.places(text, hypothesis.ids)
         spans = [(ours[place], span) for place, span in zip(pieces, theirs, strict=True)]
         return placed(things, sentence.core.read, text, spans)
 

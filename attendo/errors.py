@@ -29,6 +29,10 @@ class BundleError(AttendoError):
     exit_code = 4
 
 
+class ForeignError(BundleError):
+    """A folder of another toolkit cannot be imported, or a bundle has no counterpart there."""
+
+
 class TrainingError(AttendoError):
     """Training cannot go on: the loss is not a number, or diverges."""
 

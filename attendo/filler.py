@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,7 +22,7 @@ from attendo.data.text_batch import NOTHING, TextBatch, segments_batch
 from attendo.engines.batches import sorted_batches
 from attendo.errors import ConfigError, DataError
 from attendo.machine import DeviceName, ready
-from attendo.models.bert import Bert, Classifier, mean_vectors
+from attendo.models.bert import Bert, Classifier, text_vectors
 from attendo.models.settings import PoolingName
 from attendo.reporting import Reporter, Silent
 from attendo.text.corpus import trim
@@ -72,8 +73,8 @@ class Filler:
         batch = self.batch([ids])
         with torch.inference_mode():
             hidden_T = (batch.ids_BT == self.tokenizer.vocab_size)[0]
-            vectors_ND = self.model.head(self.model.vectors(batch)[0, hidden_T])
-            log_probs_NK, ids_NK = self.likeliest(self.model.output(vectors_ND), top)
+            logits_NV = self.model.logits(self.model.vectors(batch)[0, hidden_T])
+            log_probs_NK, ids_NK = self.likeliest(logits_NV, top)
         gaps = np.flatnonzero(np.array(ids) == self.tokenizer.vocab_size).tolist()
         return [
             [
@@ -87,16 +88,17 @@ class Filler:
         """The ids of a text; a gap is the id after those of the tokenizer."""
         # What stands in a gap is a piece with the space before it, so the space goes with the gap.
         parts = [part.removesuffix(" ") for part in text.split(MASK)]
-        encoded = [self.tokenizer.encode(part) if part else [] for part in parts]
+        encoded = [ids if part else [] for part, ids in zip(parts, self.tokenizer.encode_inside(parts), strict=True)]
         return [id_ for part in encoded for id_ in (*part, self.tokenizer.vocab_size)][:-1]
 
     def batch(self, texts: Sequence[Sequence[int]]) -> TextBatch:
         """One row of one text or two, as the model sees them."""
-        n_pieces, room = sum(map(len, texts)), self.max_length - len(texts) - 1
+        first, *seconds = texts
+        n_pieces, n_separators = sum(map(len, texts)), self.model.config.n_separators
+        room = self.max_length - 2 - n_separators * len(seconds)
         if n_pieces > room:
             raise DataError(f"the text has {n_pieces} pieces, and the model sees {room}. Shorten it.")
-        first, *seconds = texts
-        return segments_batch([first], [seconds[0]] if seconds else None).to(self.device)
+        return segments_batch([first], seconds or None, n_separators=n_separators).to(self.device)
 
     def likeliest(self, logits_NV: Tensor, top: int) -> tuple[Tensor, Tensor]:
         """The log probabilities and ids of the likeliest pieces of text, best first: [N, K] each."""
@@ -135,9 +137,19 @@ class Embedder:
         return cls(model, bundle.tokenizers.source, max_length=bundle.config.data.max_length, device=ready(device))
 
     def embed(
-        self, texts: Sequence[str], *, pooling: PoolingName = "mean", reporter: Reporter | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: PoolingName | None = None,
+        unit: bool | None = None,
+        reporter: Reporter | None = None,
     ) -> NDArray[np.float32]:
-        """[len(texts), d_model]; of a text longer than the model can see, its beginning."""
+        """[len(texts), d_model]; of a text longer than the model can see, its beginning.
+
+        pooling: the mean of all vectors, or the first. unit: brought to length one. None: as the model's settings say.
+        """
+        pooling = self.model.config.text_vector if pooling is None else pooling
+        unit = self.model.config.unit_vectors if unit is None else unit
         if pooling not in ("mean", "first"):
             raise ConfigError(f"pooling = {pooling!r}: must be mean or first.")
         rows = [ids[: self.max_length - 2] for ids in self.tokenizer.encode_batch([trim(text) for text in texts])]
@@ -146,9 +158,8 @@ class Embedder:
         with torch.inference_mode():
             for numbers in (reporter or Silent()).track(batches, "Embedding", len(batches)):
                 batch = segments_batch([rows[number] for number in numbers]).to(self.device)
-                x_BTD = self.model.vectors(batch)
-                x_BD = x_BTD[:, 0] if pooling == "first" else mean_vectors(x_BTD, batch.lengths_B)
-                found[list(numbers)] = x_BD.float().cpu().numpy()
+                x_BD = text_vectors(self.model.vectors(batch), batch.lengths_B, pooling).float()
+                found[list(numbers)] = (F.normalize(x_BD, dim=-1) if unit else x_BD).cpu().numpy()
         return found
 
 
@@ -171,7 +182,7 @@ def score_masked(model: Bert, rows: Pairs, *, device: torch.device) -> MaskScore
             assert isinstance(batch, TextBatch) and batch.targets_BT is not None
             asked_BT = batch.targets_BT != NOTHING
             target_N = batch.targets_BT[asked_BT]
-            logits_NV = model.output(model.head(model.vectors(batch)[asked_BT])).float()
+            logits_NV = model.logits(model.vectors(batch)[asked_BT]).float()
             total -= logits_NV.log_softmax(-1).gather(-1, target_N[:, None]).double().sum().item()
             right += int((logits_NV.argmax(-1) == target_N).sum())
             count += len(target_N)

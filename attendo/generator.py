@@ -25,7 +25,7 @@ from attendo.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 USUAL_LENGTH = 200  # pieces
 SCORED_TOKENS = 8192  # positions of windows that are scored at once
-FORBIDDEN = (PAD, BOS, UNK)
+FORBIDDEN = (PAD, BOS, UNK)  # ids that a model trained here has never seen follow anything
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +67,7 @@ class Generator:
         self.tokenizer = tokenizer
         self.context = context
         self.device = device
+        self.forbidden = () if tokenizer.kind == "imported" else FORBIDDEN
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, *, device: DeviceName = "auto") -> "Generator":
@@ -127,8 +128,8 @@ class Generator:
         """
         rows: list[np.ndarray[Any, np.dtype[np.uint32]]] = []
         for text in texts:
-            parts = self.tokenizer.encode_batch(list(chunks(iter(text.splitlines(keepends=True)))))
-            ids = np.array([id_ for part in parts for id_ in part], dtype=np.uint32)
+            parts = self.tokenizer.encode_inside(list(chunks(iter(text.splitlines(keepends=True)))))
+            ids = np.array([*self.tokenizer.before, *(id_ for part in parts for id_ in part)], dtype=np.uint32)
             rows += [ids[first : first + self.context + 1] for first in range(0, len(ids) - 1, self.context)]
         if not rows:
             raise DataError("there is nothing to score: a text needs two pieces at least.")
@@ -154,7 +155,12 @@ class Generator:
         return self.encoded(prompt)
 
     def encoded(self, prompt: str) -> list[int]:
-        """The ids of a prompt, after a line end unless it begins with white space of its own."""
+        """The ids of a prompt, after a line end unless it begins with white space of its own.
+
+        A model of others gets it as it is, and begins a text where there is none.
+        """
+        if self.tokenizer.kind == "imported":
+            return self.tokenizer.encode(prompt) or [BOS]
         if prompt[:1].isspace():
             return self.tokenizer.encode(prompt)
         ids = self.tokenizer.encode(f"\n{prompt}")
@@ -190,7 +196,7 @@ class Generator:
                 limits=[self._room(before, most)],
                 options=options,
                 keys=[before],
-                forbidden=FORBIDDEN,
+                forbidden=self.forbidden,
             )
         return [(list(one.ids), math.fsum(one.token_log_probs[: len(one.ids)]), one.finished) for one in found]
 
@@ -212,9 +218,9 @@ class Generator:
                 limit=limit,
                 options=options,
                 key=before,
-                forbidden=FORBIDDEN,
+                forbidden=self.forbidden,
             )
             if options.sample
-            else greedy_ids(on_device, cache, bos=window[-1], eos=EOS, limit=limit, forbidden=FORBIDDEN)
+            else greedy_ids(on_device, cache, bos=window[-1], eos=EOS, limit=limit, forbidden=self.forbidden)
         )
         yield from inferred(ids)

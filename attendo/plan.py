@@ -50,6 +50,8 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
         )
     joint = settings.get("tokenizer", {}).get("joint", True) if start is None else start.tokenizers.joint
     sizes = _vocabularies(UNKNOWN_VOCABULARY, UNKNOWN_VOCABULARY if joint else UNKNOWN_VOCABULARY + 1)
+    if start is not None:  # two tokenizers of one vocabulary are imported, too
+        sizes = {key: getattr(start.config.model, key) for key in sizes}
     layers = [
         _tied(joint),
         choose(preset, pairs=1, kind=_kind(settings, start), adapt=None if start is None else start.config.model),

@@ -10,7 +10,7 @@ from attendo.errors import ConfigError
 from attendo.models.presets import PresetName, convolutional_sizes, recurrent_sizes, sizes
 from attendo.models.settings import AnyModel, LayerConfig, ModelConfig
 from attendo.text.corpus import CorpusFiles
-from attendo.text.tokenizer import SMALLEST_VOCAB_SIZE
+from attendo.text.tokenizer import SMALLEST_VOCAB_SIZE, Kind
 from attendo.training.settings import TrainingConfig
 
 RecipeName = Literal["auto", PresetName, "llama"]
@@ -88,7 +88,7 @@ class DataConfig(Settings):
 class TokenizerConfig(Settings):
     """How text becomes pieces."""
 
-    kind: Literal["bpe", "wordpiece", "characters"] = "bpe"
+    kind: Kind = "bpe"  # imported: another toolkit's, which comes with the bundle that a run starts from
     vocab_size: Annotated[int | None, VOCABULARY] = None  # None: chosen from the number of words
     joint: bool = True  # one tokenizer for both sides
 

@@ -142,12 +142,10 @@ def _train(
     reporter.say(said)
     if start is not None and (warning := task.warn(corpus, start)):
         reporter.say(warning)
-    bundle = create_bundle(
-        path,
-        config=config,
-        tokenizers=corpus.tokenizers,
-        texts={"data.json": plain_json(facts), "card.md": write_card(config, facts, {})},
-    )
+    texts = {"data.json": plain_json(facts), "card.md": write_card(config, facts, {})}
+    if start is not None and (interop := start.interop()):
+        texts["interop.json"] = plain_json(interop)
+    bundle = create_bundle(path, config=config, tokenizers=corpus.tokenizers, texts=texts)
     bundle.log({"event": "started", "step": -1, "said": said.split("\n"), "seconds_per_step": pace.seconds, **facts})
     return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).go(Progress())
 

@@ -47,6 +47,7 @@ ORDER = (
     "teamwork",
     "pace",
     "run",
+    "interop",
     "attendo",
     "serving",
     "cli",
@@ -157,6 +158,11 @@ def test_nn_knows_no_configs(module):
 @pytest.mark.parametrize("module", modules_of("decoding"))
 def test_search_takes_a_step_function_never_a_model(module):
     assert {place(name) for name in own_imports(module)} <= {"decoding", "config", "errors", "text"}
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_the_toolkits_of_others_are_not_needed(module):
+    assert not tops(module) & {"transformers", "huggingface_hub", "argostranslate"}
 
 
 @pytest.mark.parametrize("module", SOURCES)

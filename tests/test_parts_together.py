@@ -37,10 +37,12 @@ MODEL: dict[str, tuple[Any, ...]] = {
     "heads": ("joined", "branched"),
     "norm": ("layernorm", "rmsnorm", "batchnorm", "scalenorm"),
     "norm_place": ("post", "pre", "sandwich"),
-    "activation": ("relu", "gelu", "gelu-tanh", "silu", "swiglu", "relu2"),
+    "activation": ("relu", "gelu", "gelu-tanh", "silu", "swiglu", "geglu", "relu2"),
+    "biases": (True, False),
     "share_layers": ("none", "groups", "all"),
     "share_encoder_decoder": (False, True),
-    "tie_embeddings": ("all", "target", "none"),
+    "tie_embeddings": ("all", "target", "inputs", "none"),
+    "output_scale": ("one", "root"),
     "layer_drop": (0.0, 0.3),
     "attention_dropout": (0.0, 0.1),  # with it, training leaves the fused kernel
 }
@@ -150,6 +152,7 @@ def test_refused_pairs_are_those_that_cannot_go_together() -> None:
         ("positions", "shaw", "scoring", "additive"),
         ("share_query_key", True, "n_key_heads", 2),
         ("share_query_key", True, "n_key_heads", 1),
+        ("heads", "branched", "biases", False),
         ("heads", "branched", "share_encoder_decoder", True),
         ("norm", "batchnorm", "share_layers", "groups"),
         ("norm", "batchnorm", "share_layers", "all"),

@@ -24,6 +24,7 @@ PUBLIC = {
     "Translation",
     "Translator",
     "__version__",
+    "import_model",
     "inspect",
     "load",
     "open_bundle",

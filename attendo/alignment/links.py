@@ -130,7 +130,7 @@ def owners(
     tokenizer: Tokenizer, line: Line, text: str, ids: Ids, places: Sequence[int] | None = None
 ) -> list[int | None]:
     """The word of each of a sentence's pieces in its line; without places the sentence is the line."""
-    return line.owners(text, tokenizer.spans(ids), range(len(line.characters)) if places is None else places)
+    return line.owners(text, tokenizer.places(text, ids), range(len(line.characters)) if places is None else places)
 
 
 def pharaoh(links: Links) -> str:

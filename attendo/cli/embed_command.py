@@ -14,10 +14,13 @@ from attendo.errors import ConfigError
 @click.command(name="embed")
 @BUNDLE
 @click.option("--text", help="One text. [lines of standard input]")
-@click.option("--pooling", type=click.Choice(["mean", "first"]), default="mean", show_default=True, help="Of vectors.")
+@click.option("--pooling", type=click.Choice(["mean", "first"]), help="Of vectors. [as the model says]")
+@click.option("--unit/--any-length", default=None, help="Vectors of length one. [as the model says]")
 @click.option("--out", type=click.Path(dir_okay=False), help="A .npy file for all vectors. [JSON lines]")
 @common("device", "quiet")
-def command(bundle: str, text: str | None, pooling: Any, out: str | None, device: Any, quiet: bool) -> None:
+def command(
+    bundle: str, text: str | None, pooling: Any, unit: bool | None, out: str | None, device: Any, quiet: bool
+) -> None:
     """The vector of each text, by a masked language model or a classifier: a line of JSON for each line in.
 
     With --out, a matrix with a row for each text, as numpy reads it.
@@ -33,7 +36,8 @@ def command(bundle: str, text: str | None, pooling: Any, out: str | None, device
     opened = open_bundle(bundle).require("masked-language-model", "classify", verb="embed")
     texts = [text] if text is not None else list(decode_lines(standard_input(), "standard input"))
     with reporting(quiet) as reporter:
-        vectors = Embedder.from_bundle(opened, device=device).embed(texts, pooling=pooling, reporter=reporter)
+        embedder = Embedder.from_bundle(opened, device=device)
+        vectors = embedder.embed(texts, pooling=pooling, unit=unit, reporter=reporter)
     if out is not None:
         write_file(Path(out), npy(vectors))
         output(out)

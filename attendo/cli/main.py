@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "Look inside: attention, beam, probabilities; what each head is worth.",
     "serve": "Serve bundles over HTTP.",
     "average": "Average the last checkpoints of a run.",
+    "import": "Make a bundle of a model from Hugging Face.",
     "export": "Write a bundle for use elsewhere.",
     "info": "What a bundle is: sizes, data, scores, training.",
     "sample": "Write the built-in sample corpus.",

@@ -50,13 +50,13 @@ def searching(*, n_best: bool) -> Callable[[F], F]:
         "--beam": {"type": click.IntRange(min=1), "help": "Prefixes kept; 1 is greedy. [5]"},
         **({"--n-best": several} if n_best else {}),
         "--length-penalty": {
-            "type": click.Choice(["gnmt", "average", "none"]),
+            "type": click.Choice(["gnmt", "power", "average", "none"]),
             "help": "How lengths are made comparable. [gnmt]",
         },
-        "--alpha": {"type": float, "help": "Strength of the gnmt penalty. [0.6]"},
+        "--alpha": {"type": float, "help": "Strength of gnmt and power. [0.6]"},
         "--stopping": {
-            "type": click.Choice(["first", "exact"]),
-            "help": "When a beam ends; exact is for the torch engine. [first]",
+            "type": click.Choice(["first", "heuristic", "exact"]),
+            "help": "When a beam ends; the last two are for the torch engine. [first]",
         },
         "--no-repeat-ngram": {
             "type": int,

@@ -26,7 +26,7 @@ from attendo.text.tokenizer import Kind, choose_vocab_size, count_words, train_t
 FORMAT = 1
 VALID_SHARE, MOST_VALID = 0.1, 1000
 FEWEST = 10
-CONTROLS = 3  # of a row: one before, one after each of two texts
+CONTROLS = 2  # of a row: one before and one after, beside those between two texts
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,11 @@ class Labelled:
 
 
 class LabelledRows:
-    """The texts of a store, which are asked for their labels; always the same."""
+    """The texts of a store, which are asked for their labels; always the same. Between two stand `n_separators`."""
 
-    def __init__(self, store: PairStore) -> None:
+    def __init__(self, store: PairStore, *, n_separators: int = 1) -> None:
         self.store = store
+        self.n_separators = n_separators
 
     def lengths(self, epoch: int) -> tuple[Lengths, Lengths]:  # noqa: ARG002 (always the same)
         sources, targets = self.store.lengths()
@@ -54,6 +55,7 @@ class LabelledRows:
             [self.store.source[i] for i in chosen],
             [second[1:] for second in seconds],
             labels=[int(second[0]) for second in seconds],
+            n_separators=self.n_separators,
         )
 
 
@@ -93,14 +95,16 @@ def prepare_labelled(
     max_length: int,
     cache: Path,
     reporter: Reporter,
+    n_separators: int = 1,
 ) -> Prepared:
     """Finds the texts in the cache, or reads them and puts them there.
 
     labels: those of the model to start from, if it has some. A text longer than `max_length`, with its control ids, is
-    cut at its end.
+    cut at its end; of those, `n_separators` stand between two texts.
     """
     digests = [_digest(one) for one in (path, valid_path) if one is not None]
-    key = ["labelled", FORMAT, digests, columns, labels, *tokenizers_key(tokenizers, kind, vocab_size), max_length]
+    how = tokenizers_key(tokenizers, kind, vocab_size)
+    key = ["labelled", FORMAT, digests, columns, labels, *how, max_length, n_separators]
     folder = cache / sha256(json.dumps(key).encode())[:16]
     found = open_prepared(folder)
     if found is not None:
@@ -124,7 +128,7 @@ def prepare_labelled(
         both = train_tokenizer(lines, kind=kind, vocab_size=vocab_size)
         tokenizers = TokenizerPair(both, both)
     numbers = {label: number for number, label in enumerate(names)}
-    rows = shortened(tokenizers, [one.texts for one in training], max_length)
+    rows = shortened(tokenizers, [one.texts for one in training], max_length, n_separators=n_separators)
     with storage_errors(folder), StoreWriter(folder) as writer:
         writer.append(
             [first for first, _ in rows],
@@ -155,13 +159,13 @@ def prepare_labelled(
 
 
 def shortened(
-    tokenizers: TokenizerPair, texts: Sequence[Sequence[str]], max_length: int
+    tokenizers: TokenizerPair, texts: Sequence[Sequence[str]], max_length: int, *, n_separators: int = 1
 ) -> list[tuple[list[int], list[int]]]:
     """The ids of each text and of the second one, if any; both together fit into the model with their control ids.
 
     Where they do not, the longer one loses its end first.
     """
-    room = max_length - CONTROLS
+    room = max_length - CONTROLS - n_separators
     firsts = tokenizers.source.encode_batch([one[0] for one in texts])
     seconds = tokenizers.source.encode_batch([one[1] if len(one) > 1 else "" for one in texts])
     found = []

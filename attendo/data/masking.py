@@ -48,9 +48,7 @@ class MaskedRows:
             raise DataError(f"data.max_length = {max_length}: with {controls} control ids there is no room for text.")
         self.side, self.noise, self.seed = side, noise, seed
         self.vocab_size = tokenizer.vocab_size
-        pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-        mark = tokenizer.kind == "wordpiece"
-        self.begins = np.array([not piece.startswith("##") if mark else piece.startswith("▁") for piece in pieces])
+        self.begins = np.array(tokenizer.begins())
         self.bounds = packed(side.lengths(), self.room)  # of blocks, in lines
         self._segments: Segments | None = None
 

@@ -70,14 +70,20 @@ class TextBatch:
         return TextBatch(**there)
 
 
-def segments_batch(firsts: Rows, seconds: Rows | None = None, labels: Sequence[int] | None = None) -> TextBatch:
-    """`<s> first </s>`, or `<s> first </s> second </s>` where there is a second text, as BERT sees them."""
+def segments_batch(
+    firsts: Rows, seconds: Rows | None = None, labels: Sequence[int] | None = None, *, n_separators: int = 1
+) -> TextBatch:
+    """`<s> first </s>`, or `<s> first </s> second </s>` where there is a second text, as BERT sees them.
+
+    RoBERTa has two `</s>` between the texts.
+    """
     rows = [np.asarray([BOS, *first, EOS], dtype=np.int64) for first in firsts]
     segments = None
     if seconds is not None and any(len(second) for second in seconds):
         both = list(zip(rows, seconds, strict=True))
-        rows = [np.asarray([*row, *second, EOS] if len(second) else row, dtype=np.int64) for row, second in both]
-        segments = pad([[0] * len(row) + [1] * (len(second) + 1 if len(second) else 0) for row, second in both])
+        more = [EOS] * (n_separators - 1)
+        rows = [np.asarray([*row, *more, *second, EOS] if len(second) else row, dtype=np.int64) for row, second in both]
+        segments = pad([[0] * len(row) + [1] * (len(rows[i]) - len(row)) for i, (row, _) in enumerate(both)])
     return TextBatch(
         ids_BT=pad(rows),
         lengths_B=torch.tensor([len(row) for row in rows], dtype=torch.int64),

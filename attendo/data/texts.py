@@ -83,7 +83,7 @@ def prepare_texts(
     with storage_errors(folder), StoreWriter(folder) as writer:
         n_rows = 0
         for texts in _batches(splits, unit, reporter):
-            rows = [ids or [EOS] for ids in tokenizers.source.encode_batch(texts)]
+            rows = [ids or [EOS] for ids in tokenizers.source.encode_inside(texts)]
             if unit == "line":
                 rows = in_parts(rows, max_length)
             n_rows += len(rows)

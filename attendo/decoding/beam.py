@@ -20,7 +20,7 @@ until there are n_best different ones, which are returned by their score.
 
 Shapes: S all sentences, B those still going on, G groups, W live prefixes of a group (1 before the first step),
 N = B·G·W rows of the state, V vocabulary, K best ids of a prefix, C candidates of a group, R hypotheses kept of a
-group: n_best, since others may have found the same.
+group: n_best, since others may have found the same, or those that the stopping rule looks at, if they are more.
 """
 
 from collections.abc import Callable, Sequence
@@ -200,7 +200,9 @@ def beam_search(
     )
     n_groups = options.diversity_groups
     width = options.beam // n_groups
-    last_place = min(options.n_best, width) - 1  # the worst for which a group goes on; it may keep more
+    # The worst for which a group goes on; it may keep more.
+    last_place = (width if options.stopping == "heuristic" else min(options.n_best, width)) - 1
+    n_kept = max(options.n_best, last_place + 1)
     largest_penalty_S = torch.tensor([options.penalty(limit + 1) for limit in limits], dtype=torch.float64)
     beams = Beams(
         sentence_B=torch.arange(len(limits)),
@@ -208,8 +210,8 @@ def beam_search(
         node_BGW=torch.full((len(limits), n_groups, 1), ROOT),
     )
     ended = Ended(
-        score_SGR=torch.full((len(limits), n_groups, options.n_best), -torch.inf, dtype=torch.float64),
-        node_SGR=torch.full((len(limits), n_groups, options.n_best), ROOT),
+        score_SGR=torch.full((len(limits), n_groups, n_kept), -torch.inf, dtype=torch.float64),
+        node_SGR=torch.full((len(limits), n_groups, n_kept), ROOT),
         count_SG=torch.zeros(len(limits), n_groups, dtype=torch.int64),
     )
     tree = Tree()
@@ -276,11 +278,15 @@ def beam_search(
         id_BGW = torch.stack([group.id_BW for group in chosen], dim=1)
 
         best_BG = live_BGW.amax(dim=2)
-        if options.stopping == "exact":
-            bound_BG = best_BG / largest_penalty_S[sentence_B].unsqueeze(1)
-            goes_on_B = (bound_BG > ended.score_SGR[sentence_B, :, last_place]).any(dim=1)
-        else:
-            goes_on_B = ((ended.count_SG[sentence_B] < width) & (best_BG > -torch.inf)).any(dim=1)
+        match options.stopping:
+            case "exact":
+                bound_BG = best_BG / largest_penalty_S[sentence_B].unsqueeze(1)
+                goes_on_BG = bound_BG > ended.score_SGR[sentence_B, :, last_place]
+            case "heuristic":
+                goes_on_BG = best_BG / options.penalty(length) > ended.score_SGR[sentence_B, :, last_place]
+            case "first":
+                goes_on_BG = (ended.count_SG[sentence_B] < width) & (best_BG > -torch.inf)
+        goes_on_B = goes_on_BG.any(dim=1)
 
         first_row_BG1 = torch.arange(n_sentences * n_groups).view(n_sentences, n_groups, 1) * n_prefixes
         rows_M = (first_row_BG1 + prefix_BGW)[goes_on_B].flatten()
@@ -311,7 +317,7 @@ def _times_chosen(groups: Sequence[Chosen], vocab_size: int) -> Tensor:
 def _best_of_groups(groups: list[list[Hypothesis]], n_best: int) -> list[Hypothesis]:
     """The first of each group, then the second, until there are `n_best` different ones; those by their score."""
     if len(groups) == 1:
-        return groups[0]
+        return groups[0][:n_best]
     ranked = [(rank, one) for group in groups for rank, one in enumerate(group)]
     ranked.sort(key=lambda entry: (entry[0], -entry[1].score))
     different = {one.ids: one for _, one in reversed(ranked)}  # of equal ones the first in rank stays

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # the options and results are also those of an engine without
     from torch import Tensor
 
 State = TypeVar("State")
-LengthPenalty = Literal["gnmt", "average", "none"]
-Stopping = Literal["exact", "first"]
+LengthPenalty = Literal["gnmt", "power", "average", "none"]
+Stopping = Literal["exact", "first", "heuristic"]
 Ids = Sequence[int]
 
 SHARE = Rule("must be greater than 0 and at most 1", lambda value: 0 < value <= 1)
@@ -54,8 +54,8 @@ class SearchOptions(Settings):
     n_best: hypotheses returned per sentence; fewer only where the limit or what may not come next leaves fewer, or
         groups find the same and nothing else.
     length_penalty: what a log probability is divided by, |y| being the number of ids with EOS.
-        gnmt: ((5 + |y|) / 6) ** alpha. average: |y|. none: 1.
-    alpha: strength of gnmt's penalty; the others do not use it.
+        gnmt: ((5 + |y|) / 6) ** alpha. power: |y| ** alpha. average: |y|. none: 1.
+    alpha: strength of the first two penalties; the others do not use it.
     stopping: when the search of a sentence ends, if its length limit does not end it before.
         exact: when no live prefix can still beat the worst of the `n_best` best hypotheses. A log probability only
             falls, and the penalty only grows with the length, so a prefix can reach at most
@@ -63,6 +63,8 @@ class SearchOptions(Settings):
             for the best of its own, as many as it has live prefixes.
         first: after the first step at which, in all, `beam` hypotheses have ended, the best of which are returned.
             Quicker; a longer hypothesis that would have scored higher may be missed.
+        heuristic: when `beam` hypotheses have ended, and no live prefix, if it ended right now and for nothing, would
+            beat the worst of the best `beam` of them. Between the other two, as Hugging Face Transformers stop.
     diversity_groups: the beam is cut into so many groups, each a beam search of its own that avoids what the groups
         before it choose.
     diversity: what an id loses, in log probability, for each time a group before chose it at the same step.
@@ -119,6 +121,8 @@ class SearchOptions(Settings):
         """What the log probability of `length` ids, EOS included, is divided by; it never falls with the length."""
         if self.length_penalty == "gnmt":
             return float(((5 + length) / 6) ** self.alpha)
+        if self.length_penalty == "power":
+            return float(length**self.alpha)
         return float(length) if self.length_penalty == "average" else 1.0
 
 

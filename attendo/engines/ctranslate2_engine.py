@@ -297,7 +297,7 @@ def _exponent(options: SearchOptions) -> float:
 def _best_first(result: Any, options: SearchOptions) -> list[list[str]]:
     """The tokens of a sentence's hypotheses, without EOS, by the score that they have among the ids that may come."""
     several: list[list[str]] = result.hypotheses
-    if options.beam > 1 and options.length_penalty == "gnmt":  # the others are CTranslate2's own
+    if options.beam > 1 and options.length_penalty in ("gnmt", "power"):  # the others are CTranslate2's own
         scores = [score / options.penalty(len(tokens)) for tokens, score in zip(several, result.scores, strict=True)]
         several = [several[k] for k in sorted(range(len(several)), key=lambda k: -scores[k])]
     for tokens in several:

@@ -22,8 +22,10 @@ def representable(config: ModelConfig) -> str | None:
         return "norm 'batchnorm' is none of the norms that CTranslate2 has"
     if config.activation == "relu2":
         return "activation 'relu2' is none of the activations that CTranslate2 has"
-    if config.activation == "gelu-tanh" or config.embedding_norm or config.embedding_scale == "one" or config.n_extra:
-        return "it is made of parts of GPT or BART, or knows hidden text, which attendo does not write for CTranslate2"
+    if config.embedding_norm and config.norm == "scalenorm":
+        return "norm 'scalenorm' is not what CTranslate2 has on embeddings"
+    if config.n_extra:
+        return f"it knows hidden text (n_extra '{config.n_extra}'), which attendo does not write for CTranslate2"
     return None
 
 
@@ -39,8 +41,8 @@ def unsupported(options: SearchOptions, *, prefixes: bool = False, phrases: bool
         return "it leaves the log probability of a prefix out of the score (prefixes)"
     if phrases:
         return "it cannot be made to say what a translation must hold (phrases)"
-    if options.beam > 1 and options.stopping == "exact":
-        return "it cannot go on until nothing better can come (stopping 'exact'); it knows 'first' only"
+    if options.beam > 1 and options.stopping != "first":
+        return f"it cannot go on for something better (stopping '{options.stopping}'); it knows 'first' only"
     return None
 
 

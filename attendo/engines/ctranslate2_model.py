@@ -1,12 +1,13 @@
 """From attendo's weights to the folder that CTranslate2 loads, in numpy alone: torch is not needed for it.
 
-    model.bin               all variables, in float32; int8 is a matter of loading
+    model.bin               all variables, in float32; int8 is a matter of loading, unless it is asked for
     config.json             control tokens, the norm's epsilon, n_positions
     source_vocabulary.json  } a token for each id
     target_vocabulary.json  }
 
-CTranslate2 works with strings, and here a token is the id in digits, so that nothing depends on the pieces. EOS of the
-source has a name of its own, SOURCE_END: a source that CTranslate2 finds to be EOS alone it would not translate.
+CTranslate2 works with strings, and for our engine a token is the id in digits, so that nothing depends on the pieces.
+EOS of the source has a name of its own, SOURCE_END: a source that CTranslate2 finds to be EOS alone it would not
+translate.
 
 The names of the variables are those of ctranslate2.specs, which cannot be used itself: it imports torch.
 
@@ -17,7 +18,8 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,11 @@ from numpy.typing import NDArray
 
 from attendo.engines.ctranslate2_engine import SOURCE_END
 from attendo.engines.ctranslate2_limits import n_positions, representable
+from attendo.engines.engine import Precision
 from attendo.errors import BundleError, ConfigError
 from attendo.models.settings import TransformerConfig
-from attendo.text.tokenizer import BOS, EOS, UNK
+from attendo.nn.names import Layout
+from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 Array = NDArray[np.float32]
 Variables = dict[str, NDArray[Any] | np.generic]  # generic: a single number
@@ -36,15 +40,35 @@ Variables = dict[str, NDArray[Any] | np.generic]  # generic: a single number
 
 _FORMAT, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
 _TYPES = ("float32", "int8", "int16", "int32")  # the numbers that CTranslate2 gives to types
-_ACTIVATIONS = {"relu": 0, "silu": 2, "swiglu": 2, "gelu": 3}  # and to activations; swiglu is silu with a gate
+# And to activations; those with a gate have the number of what the gate is made by.
+_ACTIVATIONS = {"relu": 0, "gelu-tanh": 1, "geglu": 1, "silu": 2, "swiglu": 2, "gelu": 3}
 # ScaleNorm divides by a length, with nothing added to it; this little keeps a vector of zeros from becoming NaN.
 _EPSILONS = {"layernorm": 1e-5, "rmsnorm": 1e-6, "scalenorm": 1e-12}
 
 
-def write_model(config: TransformerConfig, weights: Mapping[str, Array], folder: Path) -> None:
+@dataclass(frozen=True)
+class Pieces:
+    """The tokens of a model that others are to use: what their tokenizer calls each id."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+
+def write_model(
+    config: TransformerConfig,
+    weights: Mapping[str, Array],
+    folder: Path,
+    *,
+    pieces: Pieces | None = None,
+    precision: Precision = "float32",
+) -> None:
     """Writes the weights, named as in a bundle, into an existing folder that CTranslate2 can load.
 
     Weights that are not those of such a model are refused.
+
+    pieces: for others instead of our engine. What that does in each call, the model then does by itself: EOS is added
+    to a source, and PAD, BOS and UNK cannot come.
+    precision: of the matrices in the file.
     """
     if reason := representable(config):
         raise ConfigError(f"CTranslate2 cannot run this model: {reason}. Use the torch engine.")
@@ -52,21 +76,50 @@ def write_model(config: TransformerConfig, weights: Mapping[str, Array], folder:
     variables = _variables(config, own)
     if unknown := weights.keys() - own.met:
         raise BundleError(f"the bundle has the tensor {min(unknown)}, unlike the model its config describes.")
+    digits = [str(id) for id in range(config.target_vocab_size)]
+    source = [SOURCE_END if id == EOS else str(id) for id in range(config.source_vocab_size)]
+    tokens = pieces or Pieces(source, digits)
+    if pieces is not None:
+        variables["decoder/projection/bias"] = _without_controls(own["output.bias"])
+    if precision == "int8":
+        variables = _quantized(variables)
     _write_variables(folder / "model.bin", variables)
     about = {
-        "unk_token": str(UNK),
-        "bos_token": str(BOS),
-        "eos_token": str(EOS),
-        "decoder_start_token": str(BOS),
+        "unk_token": tokens.target[UNK],
+        "bos_token": tokens.target[BOS],
+        "eos_token": tokens.target[EOS],
+        "decoder_start_token": tokens.target[BOS],
         "add_source_bos": False,
-        "add_source_eos": False,  # the engine does that, by SOURCE_END
-        "layer_norm_epsilon": _EPSILONS[config.norm],
+        "add_source_eos": pieces is not None,  # our engine does that, by SOURCE_END
+        "layer_norm_epsilon": config.norm_eps
+        if config.norm_eps and config.norm != "scalenorm"
+        else _EPSILONS[config.norm],
         "n_positions": n_positions(config),  # not for CTranslate2 but for the engine
     }
-    source = [SOURCE_END if id == EOS else str(id) for id in range(config.source_vocab_size)]
-    target = [str(id) for id in range(config.target_vocab_size)]
-    for name, content in (("config", about), ("source_vocabulary", source), ("target_vocabulary", target)):
+    named = (("config", about), ("source_vocabulary", tokens.source), ("target_vocabulary", tokens.target))
+    for name, content in named:
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def _without_controls(bias_V: Array) -> Array:
+    """The output's bias with which PAD, BOS and UNK never come."""
+    changed_V = bias_V.copy()
+    changed_V[[PAD, BOS, UNK]] = -1e9
+    return changed_V
+
+
+def _quantized(variables: Variables) -> Variables:
+    """Each matrix W as bytes round(s W), with s = 127 / max |W| of each row, as CTranslate2 does it when loading."""
+    found: Variables = {}
+    for name, array in variables.items():
+        found[name] = array
+        if name.endswith("/weight"):
+            matrix = np.asarray(array)
+            largest = np.abs(matrix).max(axis=1)
+            scale = (127 / np.where(largest == 0, 127, largest)).astype(np.float32)
+            found[name] = np.rint(matrix * scale[:, None]).astype(np.int8)
+            found[f"{name}_scale"] = scale
+    return found
 
 
 class _Weights:
@@ -100,7 +153,7 @@ class _Weights:
         vocab_size = config.source_vocab_size if name.startswith("encoder.") else config.target_vocab_size
         shapes = {
             "embedding": (vocab_size, D),
-            "embedding.positions": (config.n_positions, D),  # learned
+            "embedding.positions": (config.position_offset + config.n_positions, D),  # learned
             "positions.projection": (D, 2 * D),
             "attention.query": (n_heads * keys, D),
             "attention.key": (n_key_heads * keys, D),
@@ -125,9 +178,9 @@ class _Weights:
 
     def _stored(self, name: str) -> str:
         config = self.config
-        if name == "output.weight" and config.tie_embeddings != "none":
+        if name == "output.weight" and config.tie_embeddings in ("all", "target"):
             name = "decoder.embedding.weight"
-        if name == "decoder.embedding.weight" and config.tie_embeddings == "all":
+        if name == "decoder.embedding.weight" and config.tie_embeddings in ("all", "inputs"):
             return "encoder.embedding.weight"
         side, blocks, rest = name.partition(".blocks.")
         if not blocks:
@@ -160,6 +213,8 @@ def _variables(config: TransformerConfig, weights: _Weights) -> Variables:
         "decoder/projection/weight": weights["output.weight"],
         "decoder/projection/bias": weights["output.bias"],
     }
+    if config.output_scale == "root":
+        found["decoder/scale_outputs"] = np.float32(config.d_model**-0.5)
     for side, n_layers in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
         found[f"{side}/num_heads"] = np.int16(config.n_heads)
         found[f"{side}/pre_norm"] = np.int8(config.norm_place != "post")
@@ -173,42 +228,51 @@ def _variables(config: TransformerConfig, weights: _Weights) -> Variables:
 
 
 def _embedding(config: TransformerConfig, weights: _Weights, side: str) -> Variables:
-    """E √D, to which the table of positions is added, unless attention knows them.
+    """E √D, or E alone, to which the table of positions is added, unless attention knows them; then perhaps a norm.
 
     Concatenated positions [E √D ; P] Wᵀ + b, with W = [W₁ ; W₂], are the sum of E √D W₁ᵀ and of P W₂ᵀ + b.
     """
-    embedding_VD, scale = weights[f"{side}.embedding.weight"], np.int8(1)
+    embedding_VD, scaled = weights[f"{side}.embedding.weight"], config.embedding_scale == "root"
     limit = n_positions(config)
     table_TD: Array | None = None
     if config.positions == "learned":
-        table_TD = weights[f"{side}.embedding.positions.weight"]
+        table_TD = weights[f"{side}.embedding.positions.weight"][config.position_offset :]
     elif limit is not None:
-        table_TD = sinusoids(limit, config.d_model, interleaved=config.sinusoid_layout == "interleaved")
+        table_TD = sinusoids(limit, config.d_model, layout=config.sinusoid_layout)
     if config.positions == "none":
         table_TD = np.zeros_like(table_TD)
     elif config.positions == "sinusoidal-concatenated" and table_TD is not None:
         name = f"{side}.embedding.positions.projection"
         of_words_DD, of_places_DD = np.split(weights[f"{name}.weight"].astype(np.float64), 2, axis=1)
-        embedding_VD = (math.sqrt(config.d_model) * embedding_VD @ of_words_DD.T).astype(np.float32)
+        size = math.sqrt(config.d_model) if scaled else 1.0
+        embedding_VD = (size * embedding_VD @ of_words_DD.T).astype(np.float32)
         table_TD = (table_TD @ of_places_DD.T + weights[f"{name}.bias"]).astype(np.float32)
-        scale = np.int8(0)
+        scaled = False
     name = f"{side}/embeddings_0" if side == "encoder" else f"{side}/embeddings"
-    found: Variables = {f"{name}/weight": embedding_VD, f"{side}/scale_embeddings": scale}
+    found: Variables = {f"{name}/weight": embedding_VD, f"{side}/scale_embeddings": np.int8(scaled)}
+    if config.embedding_norm:
+        found |= _norm(weights, f"{side}.embedding.norm", f"{side}/layernorm_embedding", config)
     if table_TD is not None:
         found[f"{side}/position_encodings/encodings"] = table_TD
     return found
 
 
-def sinusoids(n_positions: int, d_model: int, *, interleaved: bool) -> Array:
+def sinusoids(n_positions: int, d_model: int, *, layout: Layout) -> Array:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same angle): [T, D].
 
-    The twin of `attendo.nn.positions.sinusoids`; not interleaved, all sines stand before all cosines.
+    The twin of `attendo.nn.positions.sinusoids`, which says what the layouts are.
     """
+    if layout == "fairseq":
+        half = d_model // 2
+        frequencies = np.exp(-math.log(10000.0) * np.arange(half, dtype=np.float64) / (half - 1))
+        angles = np.arange(2, n_positions + 2, dtype=np.float64)[:, None] * frequencies
+        both = np.concatenate((np.sin(angles), np.cos(angles)), axis=1)
+        return np.pad(both, ((0, 0), (0, d_model % 2))).astype(np.float32)
     exponents = np.arange(0, d_model, 2, dtype=np.float64) / d_model
     angles = np.arange(n_positions, dtype=np.float64)[:, None] * np.exp(-math.log(10000.0) * exponents)
     sines, cosines = np.sin(angles), np.cos(angles[:, : d_model // 2])
     table = np.concatenate((sines, cosines), axis=1)
-    if interleaved:
+    if layout == "interleaved":
         table[:, 0::2], table[:, 1::2] = sines, cosines
     return table.astype(np.float32)
 
@@ -220,10 +284,10 @@ def _layer(config: TransformerConfig, weights: _Weights, block: str, layer: str)
     if cross:
         found |= _attention(config, weights, f"{block}cross_attention.", f"{layer}attention/", cross=True)
     linears = {"linear_0": "inner", "linear_1": "outer"}
-    if config.activation == "swiglu":
+    if config.activation in ("swiglu", "geglu"):
         linears["linear_0_noact"] = "gate"
     for name, own in linears.items():
-        for what in ("weight", "bias"):
+        for what in _parts(config):
             found[f"{layer}ffn/{name}/{what}"] = weights[f"{block}feed_forward.{own}.{what}"]
     for own, name in _norm_places(config, cross=cross):
         found |= _norm(weights, f"{block}{own}", f"{layer}{name}", config)
@@ -286,24 +350,25 @@ def _attention(config: TransformerConfig, weights: _Weights, own: str, name: str
     else:
         value_matrix = (weights[f"{value}.1.weight"].astype(np.float64) @ weights[f"{value}.0.weight"]).astype("f4")
         value = f"{value}.1"
-    query = [heads(weights[f"{own}query.{what}"], config.n_heads) for what in ("weight", "bias")]
-    key = [heads(weights[f"{own}key.{what}"], n_key_heads) for what in ("weight", "bias")]
-    values = [heads(one, n_key_heads) for one in (value_matrix, weights[f"{value}.bias"])]
+    parts = _parts(config)
+    query = [heads(weights[f"{own}query.{what}"], config.n_heads) for what in parts]
+    key = [heads(weights[f"{own}key.{what}"], n_key_heads) for what in parts]
+    values = [heads(one, n_key_heads) for one in (value_matrix, *(weights[f"{value}.{what}"] for what in parts[1:]))]
     joined = [query, [np.concatenate(pair) for pair in zip(key, values, strict=True)]]
     if not cross:
         joined = [[np.concatenate(pair) for pair in zip(*joined, strict=True)]]
     output_DHK = weights[f"{own}output.weight"].reshape(config.d_model, config.n_heads, -1)
     output = _filled(output_DHK, size, axis=2).reshape(config.d_model, -1)
-    joined.append([output, weights[f"{own}output.bias"]])
+    joined.append([output, *(weights[f"{own}output.{what}"] for what in parts[1:])])
 
     scale = 1 / math.sqrt(config.key_size) if config.scoring == "scaled-dot" else 1.0
     found: Variables = {f"{name}queries_scale": np.float32(scale), f"{name}head_dim": np.int32(size)}
-    for number, (weight, bias) in enumerate(joined):
-        found |= {f"{name}linear_{number}/weight": weight, f"{name}linear_{number}/bias": bias}
+    for number, arrays in enumerate(joined):
+        found |= {f"{name}linear_{number}/{what}": array for what, array in zip(parts, arrays, strict=True)}
     if not cross and config.positions == "rotary":
         found[f"{name}rotary_dim"] = np.int32(config.key_size)
         found[f"{name}rotary_interleave"] = np.int8(1)
-        found[f"{name}rotary_base"] = np.float32(10000)
+        found[f"{name}rotary_base"] = np.float32(config.rotary_base)
     if not cross and config.positions == "t5":
         buckets = weights[f"{own}positions.weight"]
         if config.share_encoder_decoder and own.startswith("decoder"):
@@ -314,6 +379,11 @@ def _attention(config: TransformerConfig, weights: _Weights, own: str, name: str
         for what in ("keys", "values"):
             found[f"{name}relative_position_{what}"] = _filled(weights[f"{own}positions.{what}"], size, axis=1)
     return found
+
+
+def _parts(config: TransformerConfig) -> tuple[str, ...]:
+    """What a linear layer in a block has."""
+    return ("weight", "bias") if config.biases else ("weight",)
 
 
 def _filled(array: Array, size: int, *, axis: int) -> Array:

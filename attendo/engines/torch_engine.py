@@ -117,7 +117,9 @@ class TorchEngine:
             found.update(zip(rows, hypotheses, strict=True))
         return [found[i] for i in range(len(sources))]
 
-    def watched(self, source: Ids, limit: int, options: SearchOptions, watch: Watch) -> list[Hypothesis]:
+    def watched(
+        self, source: Ids, limit: int, options: SearchOptions, watch: Watch, *, prefix: Ids = ()
+    ) -> list[Hypothesis]:
         """What `search` finds for one source, with `watch` told of every step; a beam of 1 is no exception."""
         with torch.inference_mode():
             return beam_search(
@@ -129,6 +131,7 @@ class TorchEngine:
                 limits=[limit],
                 options=options,
                 forbidden=self.forbidden,
+                prefixes=[prefix] if prefix else None,
                 watch=watch,
             )[0]
 

@@ -54,7 +54,7 @@ class Side:
 
     @classmethod
     def of(cls, text: str, ids: Ids, tokenizer: Tokenizer) -> "Side":
-        spans, of_piece = tokenizer.spans(ids), owners(tokenizer, Line(text), text, ids)
+        spans, of_piece = tokenizer.places(text, ids), owners(tokenizer, Line(text), text, ids)
         words = tuple(
             Word(
                 text[start:end],
@@ -271,7 +271,9 @@ class Inspector:
         tree: BeamTree | None = None
         if target is None:
             tree = BeamTree(options, BOS)
-            found = TorchEngine(model, self.device).watched(source_ids, self._limit(source_ids), options, tree)[0]
+            found = TorchEngine(model, self.device).watched(
+                source_ids, self._limit(source_ids), options, tree, prefix=self.tokenizers.target.before
+            )[0]
             target_ids: Ids = found.ids
             target_text = one_line(self.tokenizers.target.decode(target_ids))
         else:

@@ -14,6 +14,8 @@ from attendo.models.presets import PresetName, sizes
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import parameter_table
 
+FACTS = ("imported", "pairs", "tokens_per_epoch", "fingerprint", "validation")
+
 
 def bundle_facts(path: str) -> dict[str, Any]:
     """Everything a bundle says about itself."""
@@ -25,7 +27,7 @@ def bundle_facts(path: str) -> dict[str, Any]:
         "bundle": str(bundle.path),
         "languages": list(bundle.languages) if bundle.languages else None,
         "parameters": parameters,
-        "data": {key: data[key] for key in ("pairs", "tokens_per_epoch", "fingerprint", "validation") if key in data},
+        "data": {key: data[key] for key in FACTS if key in data},
         "scores": bundle.scores() or "training has not finished",
         "config": config,
         "machine": data.get("machine"),

@@ -354,6 +354,20 @@ PARTS = (
     ),
     Part(
         group="Feed-forward",
+        setting="model.activation=geglu",
+        what="The same with GELU as the gate, as in T5 v1.1.",
+        paper="Shazeer 2020, GLU Variants Improve Transformer, arXiv:2002.05202",
+        notes=f"after {FEED_FORWARD}",
+    ),
+    Part(
+        group="Feed-forward",
+        setting="model.biases=false",
+        what="The matrices of attention and feed-forward network are without biases, as in T5 and Llama.",
+        paper="Raffel et al. 2020, T5, arXiv:1910.10683",
+        notes=BEYOND,
+    ),
+    Part(
+        group="Feed-forward",
         setting="model.activation=relu2",
         what="max(0, x)², found by an automatic search for better Transformers.",
         paper="So et al. 2021, Primer, arXiv:2109.08668",
@@ -402,6 +416,13 @@ PARTS = (
         setting="model.tie_embeddings=target",
         what="The decoder reads and writes with one matrix, the encoder reads with another.",
         paper=PRESS,
+        notes=f"after {SHARING}",
+    ),
+    Part(
+        group="Sharing",
+        setting="model.tie_embeddings=inputs",
+        what="Encoder and decoder read with one matrix, and the output has another, as in T5 v1.1.",
+        paper="Raffel et al. 2020, T5, arXiv:1910.10683",
         notes=f"after {SHARING}",
     ),
     Part(

@@ -159,10 +159,11 @@ def _gaps(bundle: Bundle, text: str, without: Without, device: DeviceName) -> Re
 def _label(bundle: Bundle, text: str, without: Without, device: DeviceName) -> Reading:
     classifier = TextClassifier.from_bundle(bundle, device=device)
     model, heads = quietened(classifier.model, without)
-    ((first, second),) = shortened(classifier.tokenizers, [_texts(text)], classifier.max_length)
-    batch = segments_batch([_some(first)], [second]).to(classifier.device)
+    n, tokenizers = classifier.model.config.n_separators, classifier.tokenizers
+    ((first, second),) = shortened(tokenizers, [_texts(text)], classifier.max_length, n_separators=n)
+    batch = segments_batch([_some(first)], [second], n_separators=n).to(classifier.device)
     maps = watched(model, lambda twin: twin(batch))
-    names = _names(classifier.tokenizers.source)
+    names = _names(tokenizers.source)
     return Reading(
         maps=maps,
         without=heads,

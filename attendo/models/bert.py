@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.data.text_batch import NOTHING, TextBatch
+from attendo.errors import ConfigError
 from attendo.models.parts import (
     attention_positions,
     build_block,
@@ -18,14 +19,14 @@ from attendo.models.parts import (
     build_layers,
     build_span,
     embedding_positions,
+    layer_norm,
 )
-from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig, PoolingName
+from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig, PoolerName, PoolingName
 from attendo.models.transformer import Encoder
 from attendo.nn.dropout import Dropout
 from attendo.nn.embedding import OutputProjection, Segments
 from attendo.nn.init import initialise, scale_by_depth
 from attendo.nn.masks import padding_mask
-from attendo.nn.norm import build_norm
 
 Prediction = tuple[Tensor, OutputProjection | nn.Linear, Tensor]
 
@@ -56,28 +57,31 @@ class MaskHead(nn.Module):
 
 
 class Pooler(nn.Module):
-    """tanh(x W + b) of the vector that stands for the text: its first, or the mean of all real ones. [B, D]"""
+    """tanh(x W + b) of the vector that stands for the text: its first, or the mean of all real ones. [B, D]
 
-    def __init__(self, *, d_model: int, pooling: PoolingName) -> None:
+    DistilBERT has max(0, x W + b) (Sanh et al. 2019).
+    """
+
+    def __init__(self, *, d_model: int, pooling: PoolingName, activation: PoolerName = "tanh") -> None:
         super().__init__()
         self.inner = nn.Linear(d_model, d_model)
         self.pooling = pooling
+        self.activation = torch.tanh if activation == "tanh" else F.relu
 
     def forward(self, x_BTD: Tensor, lengths_B: Tensor) -> Tensor:
-        x_BD = x_BTD[:, 0] if self.pooling == "first" else mean_vectors(x_BTD, lengths_B)
-        return self.inner(x_BD).tanh()
+        return self.activation(self.inner(text_vectors(x_BTD, lengths_B, self.pooling)))
 
 
 class Bert(TextEncoder):
     """softmax(W head(encoder(ids))): what each id was before it was hidden; and on request whether the second text
-    follows the first."""
+    follows the first. Without a head, an encoder that gives vectors alone."""
 
     def __init__(
         self,
         config: BertConfig,
         encoder: Encoder,
-        head: MaskHead,
-        output: OutputProjection,
+        head: MaskHead | None,
+        output: OutputProjection | None,
         pooler: Pooler | None,
         follows: nn.Linear | None,
     ) -> None:
@@ -90,15 +94,30 @@ class Bert(TextEncoder):
 
     def forward(self, batch: TextBatch) -> Tensor:
         """Logits of what each id was, [B, T, V]."""
-        return self.output(self.head(self.vectors(batch)))
+        return self.logits(self.vectors(batch))
+
+    def logits(self, x_ND: Tensor) -> Tensor:
+        """Of what was at positions with these vectors, [N, V]."""
+        head, output = self._told()
+        return output(head(x_ND))
 
     def predictions(self, batch: TextBatch) -> Iterable[Prediction]:
         """(vectors, what makes logits of them, what should come out) of all that is asked."""
         assert batch.targets_BT is not None
         x_BTD, asked_BT = self.vectors(batch), batch.targets_BT != NOTHING
-        yield self.head(x_BTD[asked_BT]), self.output, batch.targets_BT[asked_BT]
+        head, output = self._told()
+        yield head(x_BTD[asked_BT]), output, batch.targets_BT[asked_BT]
         if self.pooler is not None and self.follows is not None and batch.labels_B is not None:
             yield self.pooler(x_BTD, batch.lengths_B), self.follows, batch.labels_B
+
+    def _told(self) -> tuple[MaskHead, OutputProjection]:
+        """What tells what is hidden."""
+        if self.head is None or self.output is None:
+            raise ConfigError(
+                "model.mask_head = False: this model is an encoder alone, and tells nothing of what is hidden. Use it "
+                "with attendo embed, or make a classifier of it with attendo train --task classify --from."
+            )
+        return self.head, self.output
 
 
 class Classifier(TextEncoder):
@@ -123,8 +142,10 @@ class Classifier(TextEncoder):
         return self.dropout(self.pooler(self.vectors(batch), batch.lengths_B))
 
 
-def mean_vectors(x_BTD: Tensor, lengths_B: Tensor) -> Tensor:
-    """The mean of the vectors at real positions, [B, D]."""
+def text_vectors(x_BTD: Tensor, lengths_B: Tensor, pooling: PoolingName) -> Tensor:
+    """The first vector of each text, or the mean of those at real positions, [B, D]."""
+    if pooling == "first":
+        return x_BTD[:, 0]
     real_BT1 = padding_mask(lengths_B, x_BTD.shape[1])[:, 0, 0, :, None]
     return (x_BTD * real_BT1).sum(1) / lengths_B[:, None]
 
@@ -135,9 +156,9 @@ def build_bert(config: BertConfig) -> Bert:
     model = Bert(
         config,
         encoder,
-        MaskHead(d_model=size, norm=build_norm(config.norm, size)),
-        OutputProjection(weight=encoder.embedding.weight),
-        Pooler(d_model=size, pooling="first") if config.next_sentence else None,
+        MaskHead(d_model=size, norm=layer_norm(config)) if config.mask_head else None,
+        OutputProjection(weight=encoder.embedding.weight) if config.mask_head else None,
+        Pooler(d_model=size, pooling="first") if config.next_sentence or config.pooler else None,
         nn.Linear(size, 2) if config.next_sentence else None,
     )
     initialise(model)
@@ -149,7 +170,8 @@ def build_bert(config: BertConfig) -> Bert:
 def build_classifier(config: ClassifierConfig) -> Classifier:
     """Puts together the parts that the settings name, and draws the initial weights."""
     encoder, size = _encoder(config), config.d_model
-    model = Classifier(config, encoder, Pooler(d_model=size, pooling=config.pooling), nn.Linear(size, config.n_labels))
+    pooler = Pooler(d_model=size, pooling=config.pooling, activation=config.pooler_activation)
+    model = Classifier(config, encoder, pooler, nn.Linear(size, config.n_labels))
     initialise(model)
     if config.init_by_depth:
         scale_by_depth(list(encoder.blocks))  # type: ignore[arg-type]
@@ -164,7 +186,7 @@ def _encoder(config: EncoderConfig) -> Encoder:
             config,
             weight,
             embedding_positions(config, config.vocab_size),
-            Segments(d_model=config.d_model, n_segments=2),
+            Segments(d_model=config.d_model, n_segments=config.n_segments) if config.n_segments else None,
         ),
         build_layers(config, config.n_layers, lambda _: build_block(config, positions=around, cross=False)),
         build_final_norm(config),

@@ -86,8 +86,8 @@ def tied_weights(config: TranslationConfig) -> tuple[nn.Parameter, nn.Parameter,
     """The matrices [vocab_size, d_model] of source, target and output, not yet drawn; tied ones are one."""
     source = nn.Parameter(torch.empty(config.source_vocab_size, config.d_model))
     target, output = source, source
-    if config.tie_embeddings != "all":
+    if config.tie_embeddings in ("target", "none"):
         target = output = nn.Parameter(torch.empty(config.target_vocab_size, config.d_model))
-    if config.tie_embeddings == "none":
+    if config.tie_embeddings in ("inputs", "none"):
         output = nn.Parameter(torch.empty(config.target_vocab_size, config.d_model))
     return source, target, output

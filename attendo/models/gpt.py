@@ -87,7 +87,7 @@ def build(config: GPTConfig) -> GPT:
         span=build_span(config),
         layer_drop=config.layer_drop,
     )
-    model = GPT(config, decoder, OutputProjection(weight=output))
+    model = GPT(config, decoder, OutputProjection(weight=output, learned_bias=config.output_bias))
     initialise(model)
     if config.init_by_depth:
         scale_by_depth(blocks)

@@ -33,7 +33,9 @@ def embedding_positions(config: LayerConfig, vocab_size: int) -> nn.Module | Non
         case "sinusoidal-concatenated":
             return ConcatenatedPositions(d_model=config.d_model, layout=config.sinusoid_layout)
         case "learned":
-            return LearnedPositions(d_model=config.d_model, n_positions=config.n_positions)
+            return LearnedPositions(
+                d_model=config.d_model, n_positions=config.n_positions, before=config.position_offset
+            )
         case "complex":
             return ComplexPositions(vocab_size=vocab_size, d_model=config.d_model)
         case "none" | "rotary" | "shaw" | "t5":
@@ -48,7 +50,7 @@ def build_embedding(
         weight=weight,
         positions=positions,
         segments=segments,
-        norm=build_norm(config.norm, config.d_model) if config.embedding_norm else None,
+        norm=layer_norm(config) if config.embedding_norm else None,
         scale=1.0 if config.embedding_scale == "one" else None,
         dropout=config.residual_dropout,
         word_dropout=config.word_dropout,
@@ -59,7 +61,7 @@ def attention_positions(config: LayerConfig, *, both_ways: bool) -> Callable[[],
     """Makes the part that acts in a self-attention of one stack. `both_ways`: keys after the query can be seen."""
     match config.positions:
         case "rotary":
-            shared: AttentionPositions = RotaryPositions(d_key=config.key_size)
+            shared: AttentionPositions = RotaryPositions(d_key=config.key_size, base=config.rotary_base)
         case "t5":
             shared = BucketPositions(
                 n_heads=config.n_heads,
@@ -91,6 +93,7 @@ def build_attention(
         n_key_heads=config.n_key_heads,
         value_rank=config.value_rank,
         share_query_key=config.share_query_key,
+        bias=config.biases,
         weight_dropout=config.attention_dropout,
     )
 
@@ -109,7 +112,7 @@ def _output(config: LayerConfig, last: bool) -> nn.Module:
     if config.heads == "branched" and last:
         branches = [_feed_forward(config, config.d_ff // config.n_heads) for _ in range(config.n_heads)]
         return BranchedHeads(d_model=config.d_model, d_value=config.value_size, feed_forwards=branches)
-    return JoinedHeads(d_model=config.d_model, n_heads=config.n_heads, d_value=config.value_size)
+    return JoinedHeads(d_model=config.d_model, n_heads=config.n_heads, d_value=config.value_size, bias=config.biases)
 
 
 def build_block(
@@ -130,14 +133,18 @@ def build_block(
         # Positions of source and target are not comparable, so cross-attention knows nothing of them.
         cross_attention=build_attention(config, last=True) if cross else None,
         feed_forward=feed_forward,
-        residual=lambda: build_residual(
-            config.norm_place, config.norm, d_model=config.d_model, dropout=config.residual_dropout
-        ),
+        residual=lambda: build_residual(config.norm_place, lambda: layer_norm(config), dropout=config.residual_dropout),
     )
 
 
 def _feed_forward(config: LayerConfig, d_ff: int) -> nn.Module:
-    return build_feed_forward(config.activation, d_model=config.d_model, d_ff=d_ff, dropout=config.activation_dropout)
+    return build_feed_forward(
+        config.activation,
+        d_model=config.d_model,
+        d_ff=d_ff,
+        dropout=config.activation_dropout,
+        bias=config.biases,
+    )
 
 
 def build_layers(config: LayerConfig, n_layers: int, block: Callable[[int], Block]) -> list[Block]:
@@ -149,7 +156,12 @@ def build_layers(config: LayerConfig, n_layers: int, block: Callable[[int], Bloc
 
 def build_final_norm(config: LayerConfig) -> nn.Module | None:
     """After the last layer, unless post-norm has normalised already."""
-    return None if config.norm_place == "post" else build_norm(config.norm, config.d_model)
+    return None if config.norm_place == "post" else layer_norm(config)
+
+
+def layer_norm(config: LayerConfig) -> nn.Module:
+    """The norm that stands everywhere in a model."""
+    return build_norm(config.norm, config.d_model, eps=config.norm_eps)
 
 
 def build_span(config: LayerConfig) -> Span | None:

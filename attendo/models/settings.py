@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from attendo.config import NOT_NEGATIVE, POSITIVE, PROBABILITY, Rule, Settings
+from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, PROBABILITY, Rule, Settings
 from attendo.nn.names import ActivationName, Layout, NormName, NormPlace
 
 PositionsName = Literal["none", "sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "shaw", "t5", "complex"]
@@ -13,11 +13,13 @@ ScoringName = Literal["scaled-dot", "dot", "additive"]
 SpanName = Literal["full", "window", "chunk"]
 HeadsName = Literal["joined", "branched"]
 SharingName = Literal["none", "groups", "all"]
-TyingName = Literal["all", "target", "none"]  # target: the decoder's input and output share
+# target: the decoder's input and output share; inputs: those of encoder and decoder do
+TyingName = Literal["all", "target", "inputs", "none"]
 CellName = Literal["lstm", "gru"]
 ScaleName = Literal["root", "one"]
 PoolingName = Literal["first", "mean"]
 AttentionKind = Literal["encoder", "decoder", "cross"]  # self-attention of the two, and from decoder to encoder
+PoolerName = Literal["tanh", "relu"]
 
 # What a model does in training only: another rate fits the same weights.
 RATES: tuple[str, ...] = ("residual_dropout", "attention_dropout", "activation_dropout", "word_dropout", "layer_drop")
@@ -75,6 +77,8 @@ class LayerConfig(ModelConfig):
     positions: PositionsName = "sinusoidal"
     sinusoid_layout: Layout = "interleaved"
     n_positions: Annotated[int, POSITIVE] = 512  # learned
+    position_offset: Annotated[int, NOT_NEGATIVE] = 0  # learned: vectors before the first place's, of no use
+    rotary_base: Annotated[float, ABOVE_ZERO] = 10000.0  # rotary: the slowest turn takes about 2π times so many places
     max_distance: Annotated[int, POSITIVE] = 16  # shaw: farther is taken for this far
     n_buckets: Annotated[int, BUCKETS] = 32  # t5
     bucket_distance: Annotated[int, POSITIVE] = 128  # t5: farther is in the last bucket
@@ -90,8 +94,10 @@ class LayerConfig(ModelConfig):
     left_chunks: Annotated[int, NOT_NEGATIVE] = 1  # chunks before the own one that are seen
 
     norm: NormName = "layernorm"
+    norm_eps: Annotated[float | None, ABOVE_ZERO] = None  # None: 1e-5, with rmsnorm 1e-6
     norm_place: NormPlace = "post"
     activation: ActivationName = "relu"
+    biases: bool = True  # of the matrices in attention and feed-forward network
     share_layers: SharingName = "none"  # groups: of layers_per_group each; all: one set of weights
     layers_per_group: Annotated[int, POSITIVE] = 2
     init_by_depth: bool = False  # the matrices of layer l begin smaller by √l
@@ -143,6 +149,8 @@ class LayerConfig(ModelConfig):
         """(key, why in words) of each setting that was changed and belongs to a part that is not chosen."""
         belonging = {
             "n_positions": (self.positions == "learned", f"positions is '{self.positions}', not 'learned'"),
+            "position_offset": (self.positions == "learned", f"positions is '{self.positions}', not 'learned'"),
+            "rotary_base": (self.positions == "rotary", f"positions is '{self.positions}', not 'rotary'"),
             "max_distance": (self.positions == "shaw", f"positions is '{self.positions}', not 'shaw'"),
             "n_buckets": (self.positions == "t5", f"positions is '{self.positions}', not 't5'"),
             "bucket_distance": (self.positions == "t5", f"positions is '{self.positions}', not 't5'"),
@@ -183,6 +191,8 @@ class LayerConfig(ModelConfig):
         full_rank = min(self.d_model, (self.n_key_heads or self.n_heads) * self.value_size)
         if self.value_rank is not None and self.value_rank >= full_rank:
             yield "value_rank", f"must be less than the {full_rank} that a full matrix has here"
+        if self.heads == "branched" and not self.biases:
+            yield "biases", "branched heads have them; use heads 'joined'"
         if self.heads == "branched" and self.d_ff % self.n_heads:
             yield "heads", f"branched heads divide d_ff ({self.d_ff}) among n_heads ({self.n_heads}), without remainder"
 
@@ -197,6 +207,8 @@ class TransformerConfig(LayerConfig):
     n_encoder_layers: Annotated[int, POSITIVE] = 6
     n_decoder_layers: Annotated[int, POSITIVE] = 6
     tie_embeddings: TyingName = "all"
+    output_bias: bool = True  # false: what is added to the logits is not learned
+    output_scale: ScaleName = "one"  # of the vectors that logits are made of: as they are, or divided by √d_model
     share_encoder_decoder: bool = False  # self-attention and feed-forward network, layer by layer
     n_extra: Annotated[int, NOT_NEGATIVE] = 0  # ids after those of the tokenizer, which stand for what is hidden
 
@@ -303,10 +315,10 @@ TranslationConfig = TransformerConfig | RecurrentConfig | ConvolutionalConfig
 
 
 def _tying_conflicts(config: TranslationConfig) -> Iterator[tuple[str, str]]:
-    if config.tie_embeddings == "all" and config.source_vocab_size != config.target_vocab_size:
+    if config.tie_embeddings in ("all", "inputs") and config.source_vocab_size != config.target_vocab_size:
         yield (
             "tie_embeddings",
-            f"'all' needs one vocabulary, and there are {config.source_vocab_size} source and "
+            f"'{config.tie_embeddings}' needs one vocabulary, and there are {config.source_vocab_size} source and "
             f"{config.target_vocab_size} target pieces; use 'target', or a joint tokenizer (tokenizer.joint=true)",
         )
 
@@ -319,6 +331,7 @@ class GPTConfig(LayerConfig):
     vocab_size: Annotated[int, POSITIVE]
     n_layers: Annotated[int, POSITIVE] = 6
     tie_embeddings: bool = True  # input and output share one matrix
+    output_bias: bool = True  # false: what is added to the logits is not learned
 
     @property
     def attentions(self) -> dict[AttentionKind, int]:
@@ -336,6 +349,10 @@ class EncoderConfig(LayerConfig):
     n_layers: Annotated[int, POSITIVE] = 6
     embedding_scale: ScaleName = "one"
     embedding_norm: bool = True
+    n_segments: Annotated[int, NOT_NEGATIVE] = 2  # vectors that tell the texts of a row apart; 0: none
+    n_separators: Annotated[int, POSITIVE] = 1  # ids that stand between two texts
+    text_vector: PoolingName = "mean"  # what stands for a text where its vector is asked for
+    unit_vectors: bool = False  # such a vector is brought to length one
 
     @property
     def attentions(self) -> dict[AttentionKind, int]:
@@ -351,6 +368,13 @@ class BertConfig(EncoderConfig):
 
     kind: Literal["bert"] = "bert"
     next_sentence: bool = False  # also tells whether the second segment follows the first
+    mask_head: bool = True  # false: an encoder alone, that gives vectors and can become a classifier
+    pooler: bool = False  # next_sentence has one anyhow; a classifier made of this model takes it over
+
+    def conflicts(self) -> Iterable[tuple[str, str]]:
+        yield from super().conflicts()
+        if self.next_sentence and not self.mask_head:
+            yield "next_sentence", "is asked beside what is hidden, and without mask_head nothing is"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,6 +384,7 @@ class ClassifierConfig(EncoderConfig):
     kind: Literal["classifier"] = "classifier"
     n_labels: Annotated[int, POSITIVE]
     pooling: PoolingName = "first"  # what stands for the text: its first vector, or the mean of all
+    pooler_activation: PoolerName = "tanh"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,8 +33,8 @@ from attendo.nn.masks import Span, causal_mask, span_mask
 class Stack(nn.Module):
     """What encoder and decoder have in common: an embedding, blocks, a last norm, and how far self-attention sees.
 
-    With pre-norm and sandwich-norm there is a last norm, since no block normalises what it gives. `layer_drop` is the
-    probability that a block is left out of a training step.
+    With pre-norm and sandwich-norm there is a last norm, since no block normalises what it gives. `scale` is what comes
+    out in the end multiplied by. `layer_drop` is the probability that a block is left out of a training step.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Stack(nn.Module):
         final_norm: nn.Module | None,
         *,
         span: Span | None = None,
+        scale: float = 1.0,
         layer_drop: float = 0.0,
     ) -> None:
         super().__init__()
@@ -51,13 +52,15 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.final_norm = final_norm
         self.span = span
+        self.scale = scale
         self.layer_drop = layer_drop
 
     def _kept(self) -> list[bool]:
         return kept_layers(len(self.blocks), self.layer_drop, training=self.training)
 
     def _normalised(self, x_BTD: Tensor, real: Tensor | None) -> Tensor:
-        return x_BTD if self.final_norm is None else self.final_norm(x_BTD, real=real)
+        x_BTD = x_BTD if self.final_norm is None else self.final_norm(x_BTD, real=real)
+        return x_BTD if self.scale == 1 else x_BTD * self.scale
 
 
 class Encoder(Stack):
@@ -124,6 +127,8 @@ def lean_decoder(decoder: Decoder, output: OutputProjection) -> Step:
             layers.append(layer)
         if final_norm is not None:
             x_ND = final_norm(x_ND)
+        if decoder.scale != 1:
+            x_ND = x_ND * decoder.scale
         longer = DecoderCache(tuple(layers), cache.memory_mask, cache.length + 1, cache.n_prefixes)
         return output.aligned(x_ND), longer
 
@@ -160,7 +165,7 @@ def build(config: TransformerConfig) -> Transformer:
     source_weight, target_weight, output_weight = tied_weights(config)
     source_positions = embedding_positions(config, config.source_vocab_size)
     target_positions = embedding_positions(config, config.target_vocab_size)
-    if config.tie_embeddings == "all" and config.positions == "complex":
+    if config.tie_embeddings in ("all", "inputs") and config.positions == "complex":
         target_positions = source_positions  # the frequencies belong to the words, like their vectors
 
     span = build_span(config)
@@ -178,9 +183,10 @@ def build(config: TransformerConfig) -> Transformer:
             decoder_blocks,
             build_final_norm(config),
             span=span,
+            scale=1.0 if config.output_scale == "one" else config.d_model**-0.5,
             layer_drop=config.layer_drop,
         ),
-        OutputProjection(weight=output_weight),
+        OutputProjection(weight=output_weight, learned_bias=config.output_bias),
     )
     initialise(model)
     if config.init_by_depth:

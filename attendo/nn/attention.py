@@ -115,10 +115,10 @@ class Additive(Scoring):
 
 
 class JoinedHeads(nn.Linear):
-    """Concat(head_1, …, head_h) W_O + b, with W_O: [d_model, n_heads * d_value]."""
+    """Concat(head_1, …, head_h) W_O + b, with W_O: [d_model, n_heads * d_value]; b may be left out."""
 
-    def __init__(self, *, d_model: int, n_heads: int, d_value: int) -> None:
-        super().__init__(n_heads * d_value, d_model)
+    def __init__(self, *, d_model: int, n_heads: int, d_value: int, bias: bool = True) -> None:
+        super().__init__(n_heads * d_value, d_model, bias=bias)
 
     def forward(self, heads_BHTK: Tensor) -> Tensor:
         return super().forward(heads_BHTK.transpose(1, 2).flatten(2))
@@ -171,7 +171,7 @@ class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W_O, head_i = Attention(Q W_Qⁱ, K W_Kⁱ, V W_Vⁱ).
 
     W_Q: [n_heads * d_key, d_model]; W_K: [n_key_heads * d_key, d_model]; W_V: [n_key_heads * d_value, d_model]; each
-    with a bias. The parts that can be exchanged; without them it is the paper's:
+    with a bias, or all without. The parts that can be exchanged; without them it is the paper's:
 
     scoring: how well a query and a key fit, `DotProduct` or `Additive`.
     output: what becomes of the heads, `JoinedHeads` (W_O) or `BranchedHeads`.
@@ -197,16 +197,17 @@ class MultiHeadAttention(nn.Module):
         n_key_heads: int | None = None,
         value_rank: int | None = None,
         share_query_key: bool = False,
+        bias: bool = True,
         weight_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         n_key_heads = n_key_heads or n_heads
         self.d_key = d_key
         self.d_value = d_value
-        self.query = nn.Linear(d_model, n_heads * d_key)
-        self.key = self.query if share_query_key else nn.Linear(d_model, n_key_heads * d_key)
-        self.value = _value_projection(d_model, n_key_heads * d_value, value_rank)
-        self.output = output or JoinedHeads(d_model=d_model, n_heads=n_heads, d_value=d_value)
+        self.query = nn.Linear(d_model, n_heads * d_key, bias=bias)
+        self.key = self.query if share_query_key else nn.Linear(d_model, n_key_heads * d_key, bias=bias)
+        self.value = _value_projection(d_model, n_key_heads * d_value, value_rank, bias=bias)
+        self.output = output or JoinedHeads(d_model=d_model, n_heads=n_heads, d_value=d_value, bias=bias)
         self.weight_dropout = Dropout(weight_dropout)
         self.scoring = scoring or DotProduct(scale=1 / math.sqrt(d_key))
         self.positions = positions or AttentionPositions()
@@ -284,8 +285,13 @@ class MultiHeadAttention(nn.Module):
 
 def joint_products(x: Tensor, linears: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
     """linear(x) of each, from one product of x with all their matrices; x gets its gradient from one product, too."""
-    weight, bias = torch.cat([linear.weight for linear in linears]), torch.cat([linear.bias for linear in linears])
-    return F.linear(x, weight, bias).split([linear.out_features for linear in linears], dim=-1)
+    weight = torch.cat([linear.weight for linear in linears])
+    return F.linear(x, weight, joint_bias(linears)).split([linear.out_features for linear in linears], dim=-1)
+
+
+def joint_bias(linears: Sequence[nn.Linear]) -> Tensor | None:
+    """The biases of all, one after the other, if they have any."""
+    return None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
 
 
 def joint_keys_values(x_BSD: Tensor, attentions: Sequence[MultiHeadAttention], *, apart: bool) -> list[KeysValues]:
@@ -298,10 +304,10 @@ def joint_keys_values(x_BSD: Tensor, attentions: Sequence[MultiHeadAttention], *
     return [attention._split(made[2 * i], made[2 * i + 1], 0) for i, attention in enumerate(attentions)]
 
 
-def _value_projection(d_model: int, size: int, rank: int | None) -> nn.Module:
+def _value_projection(d_model: int, size: int, rank: int | None, *, bias: bool) -> nn.Module:
     if rank is None:
-        return nn.Linear(d_model, size)
-    return nn.Sequential(nn.Linear(d_model, rank, bias=False), nn.Linear(rank, size))
+        return nn.Linear(d_model, size, bias=bias)
+    return nn.Sequential(nn.Linear(d_model, rank, bias=False), nn.Linear(rank, size, bias=bias))
 
 
 def _heads(x_BTX: Tensor, size: int) -> Tensor:

@@ -33,7 +33,7 @@ class KeysValues:
 
     def aligned(self, x_NTD: Tensor) -> Tensor:
         """x with the prefixes that share a row of this memory one after the other, as if they were one: [B, W T, D]."""
-        return x_NTD.reshape(len(self.keys_NHTK), -1, x_NTD.shape[2])
+        return x_NTD.reshape(self.keys_NHTK.shape[0], -1, x_NTD.shape[2])
 
 
 @dataclass(frozen=True)

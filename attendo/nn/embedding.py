@@ -10,14 +10,17 @@ from attendo.nn.dropout import Dropout
 
 
 class Segments(nn.Module):
-    """x + S[segment]: a learned vector for each of `n_segments` texts that stand in one row (Devlin et al. 2019)."""
+    """x + S[segment]: a learned vector for each of `n_segments` texts that stand in one row (Devlin et al. 2019).
+
+    With one such vector all texts have it, as in RoBERTa.
+    """
 
     def __init__(self, *, d_model: int, n_segments: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(n_segments, d_model))
 
     def forward(self, x_BTD: Tensor, segments_BT: Tensor) -> Tensor:
-        return x_BTD + F.embedding(segments_BT, self.weight)
+        return x_BTD + F.embedding(segments_BT.clamp(max=len(self.weight) - 1), self.weight)
 
 
 class Embedding(nn.Module):
@@ -65,12 +68,21 @@ class Embedding(nn.Module):
 
 
 class OutputProjection(nn.Module):
-    """x -> x Eᵀ + b: logits over the vocabulary. `weight` is E, often the embedding's own."""
+    """x -> x Eᵀ + b: logits over the vocabulary. `weight` is E, often the embedding's own.
 
-    def __init__(self, *, weight: nn.Parameter) -> None:
+    b is learned, or stays as it is: zero, or less than any logit for ids that never come.
+    """
+
+    bias: Tensor
+
+    def __init__(self, *, weight: nn.Parameter, learned_bias: bool = True) -> None:
         super().__init__()
         self.weight = weight
-        self.bias = nn.Parameter(torch.zeros(weight.shape[0]))
+        bias = torch.zeros(weight.shape[0])
+        if learned_bias:
+            self.bias = nn.Parameter(bias)
+        else:
+            self.register_buffer("bias", bias)
 
     def forward(self, x_D: Tensor) -> Tensor:
         return F.linear(x_D, self.weight, self.bias)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attendo.nn.attention import JoinedHeads, MultiHeadAttention, fused_attention
+from attendo.nn.attention import JoinedHeads, MultiHeadAttention, fused_attention, joint_bias
 from attendo.nn.block import Block
 from attendo.nn.cache import KeysValues, LayerCache
 from attendo.nn.feed_forward import FeedForward
@@ -67,7 +67,7 @@ def lean_self_attention(attention: MultiHeadAttention) -> SelfAttention:
 
         return ordinary
     weight = torch.cat((query.weight, key.weight, value.weight))
-    bias = torch.cat((query.bias, key.bias, value.bias))
+    bias = joint_bias((query, key, value))
     sizes = [query.out_features, key.out_features, value.out_features]
     d_key, d_value, scale = attention.d_key, attention.d_value, attention.scoring.scale
     output_weight, output_bias = output.weight, output.bias

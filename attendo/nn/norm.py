@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.nn.dropout import Dropout
-from attendo.nn.names import NormName, NormPlace
+from attendo.nn.names import USUAL_EPS, NormName, NormPlace
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -95,16 +95,18 @@ class BatchNorm(nn.Module):
         )
 
 
-def build_norm(name: NormName, d_model: int) -> nn.Module:
+def build_norm(name: NormName, d_model: int, *, eps: float | None = None) -> nn.Module:
+    """`eps` is what keeps it from dividing by zero; None: as usual for this norm."""
+    eps = USUAL_EPS[name] if eps is None else eps
     match name:
         case "layernorm":
-            return LayerNorm(d_model, eps=1e-5)
+            return LayerNorm(d_model, eps=eps)
         case "rmsnorm":
-            return RMSNorm(d_model, eps=1e-6)
+            return RMSNorm(d_model, eps=eps)
         case "batchnorm":
-            return BatchNorm(d_model)
+            return BatchNorm(d_model, eps=eps)
         case "scalenorm":
-            return ScaleNorm(d_model)
+            return ScaleNorm(d_model, eps=eps)
 
 
 class PostNorm(nn.Module):
@@ -144,12 +146,12 @@ class SandwichNorm(nn.Module):
         return x_BTD + self.dropout(self.norm_after(sublayer(self.norm(x_BTD, real=real)), real=real))
 
 
-def build_residual(place: NormPlace, norm: NormName, *, d_model: int, dropout: float) -> nn.Module:
-    """The line around every sublayer, and the one place that decides where the norm goes."""
+def build_residual(place: NormPlace, norm: Callable[[], nn.Module], *, dropout: float) -> nn.Module:
+    """The line around every sublayer, and the one place that decides where the norm goes. `norm` makes one."""
     match place:
         case "post":
-            return PostNorm(norm=build_norm(norm, d_model), dropout=dropout)
+            return PostNorm(norm=norm(), dropout=dropout)
         case "pre":
-            return PreNorm(norm=build_norm(norm, d_model), dropout=dropout)
+            return PreNorm(norm=norm(), dropout=dropout)
         case "sandwich":
-            return SandwichNorm(norm=build_norm(norm, d_model), norm_after=build_norm(norm, d_model), dropout=dropout)
+            return SandwichNorm(norm=norm(), norm_after=norm(), dropout=dropout)

@@ -17,15 +17,23 @@ from attendo.errors import DataError
 from attendo.nn.names import Layout
 
 
-def sinusoids(n_positions: int, d_model: int, *, layout: Layout) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same angle): [T, D].
+def sinusoids(n_positions: int, d_model: int, *, layout: Layout, base: float = 10000.0) -> Tensor:
+    """PE(pos, 2i) = sin(pos / base^(2i / d_model)), PE(pos, 2i + 1) = cos(the same angle): [T, D].
 
     That is `interleaved`, the paper's layout. `halves` puts all sines before all cosines, as tensor2tensor and Marian
-    do: the same columns in another order, with an odd d_model the extra column is a sine in both.
+    do: the same columns in another order, with an odd d_model the extra column is a sine in both. `fairseq`, which
+    M2M100 has, does so too, and has other frequencies, of which the last is 1 / base; it counts positions from 2 on,
+    and with an odd d_model the extra column is zero.
     """
+    if layout == "fairseq":
+        half = d_model // 2
+        exponents = torch.arange(half, dtype=torch.float64) / (half - 1)
+        places = torch.arange(2, n_positions + 2, dtype=torch.float64)
+        angles = places[:, None] * torch.exp(-math.log(base) * exponents)
+        return F.pad(torch.cat((angles.sin(), angles.cos()), dim=1), (0, d_model % 2)).float()
     exponents = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
     positions = torch.arange(n_positions, dtype=torch.float64)
-    angles = positions[:, None] * torch.exp(-math.log(10000.0) * exponents)
+    angles = positions[:, None] * torch.exp(-math.log(base) * exponents)
     sines, cosines = angles.sin(), angles[:, : d_model // 2].cos()
     if layout == "halves":
         return torch.cat((sines, cosines), dim=1).float()
@@ -34,12 +42,12 @@ def sinusoids(n_positions: int, d_model: int, *, layout: Layout) -> Tensor:
     return table.float()
 
 
-def _reaching(table: Tensor, end: int, *, layout: Layout) -> Tensor:
+def _reaching(table: Tensor, end: int, *, layout: Layout, base: float = 10000.0) -> Tensor:
     """The table itself where it has `end` positions, else a longer one on the same device and of the same type."""
     if end <= len(table):
         return table
     with torch.inference_mode(False):  # the table stays, and training cannot use what inference mode has made
-        return sinusoids(2 * end, table.shape[1], layout=layout).to(table)
+        return sinusoids(2 * end, table.shape[1], layout=layout, base=base).to(table)
 
 
 class SinusoidalPositions(nn.Module):
@@ -77,20 +85,24 @@ class ConcatenatedPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """x + P, a learned vector for each of `n_positions` places."""
+    """x + P, a learned vector for each of `n_positions` places.
 
-    def __init__(self, *, d_model: int, n_positions: int) -> None:
+    In P, [before + n_positions, D], the first `before` vectors stand for no place, as in BART and RoBERTa.
+    """
+
+    def __init__(self, *, d_model: int, n_positions: int, before: int = 0) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_positions, d_model))
+        self.before = before
+        self.weight = nn.Parameter(torch.empty(before + n_positions, d_model))
 
     def forward(self, x_BTD: Tensor, ids_BT: Tensor | None = None, *, offset: int = 0) -> Tensor:  # noqa: ARG002
-        end = offset + x_BTD.shape[1]
-        if end > len(self.weight):
+        end, n_positions = offset + x_BTD.shape[1], len(self.weight) - self.before
+        if end > n_positions:
             raise DataError(
-                f"a sequence of {end} pieces is longer than the {len(self.weight)} positions this model has learned. "
+                f"a sequence of {end} pieces is longer than the {n_positions} positions this model has learned. "
                 "Shorten it, or train with a larger model.n_positions or with sinusoidal positions."
             )
-        return x_BTD + self.weight[offset:end]
+        return x_BTD + self.weight[self.before + offset : self.before + end]
 
 
 class ComplexPositions(nn.Module):
@@ -147,19 +159,20 @@ class AttentionPositions(nn.Module):
 
 
 class RotaryPositions(AttentionPositions):
-    """Turns each pair of features (2i, 2i + 1) of queries and keys by pos * 10000^(-2i / d_key) (Su et al. 2021).
+    """Turns each pair of features (2i, 2i + 1) of queries and keys by pos * base^(-2i / d_key) (Su et al. 2021).
 
     q·k then depends on the distance of the two alone.
     """
 
-    def __init__(self, *, d_key: int) -> None:
+    def __init__(self, *, d_key: int, base: float = 10000.0) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(256, d_key, layout="halves"), persistent=False)
+        self.base = base
+        self.register_buffer("table", sinusoids(256, d_key, layout="halves", base=base), persistent=False)
         self.table: Tensor
 
     def turned(self, x_BHTK: Tensor, *, offset: int) -> Tensor:
         end = offset + x_BHTK.shape[2]
-        table = self.table = _reaching(self.table, end, layout="halves")
+        table = self.table = _reaching(self.table, end, layout="halves", base=self.base)
         sin_TK, cos_TK = table[offset:end].chunk(2, dim=-1)
         return turn_pairs(x_BHTK, sin_TK, cos_TK)
 

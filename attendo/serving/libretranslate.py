@@ -21,51 +21,13 @@ from attendo.serving.detection import Detected, Detector
 from attendo.serving.limits import Refusal
 from attendo.serving.service import Service, Wanted
 from attendo.serving.v1 import PROBLEMS
+from attendo.text.language_names import language_name
 
 Texts = Annotated[str | list[str], Field(description="A text, or several.", examples=["A man rides a bicycle."])]
 ApiKey = Annotated[str | None, Field(description="Where the server needs one.")]
 
 MEDIA = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 MOST_FIELDS = 10_000  # of a form
-
-NAMES = {
-    "ar": "Arabic",
-    "bg": "Bulgarian",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "es": "Spanish",
-    "et": "Estonian",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "lt": "Lithuanian",
-    "lv": "Latvian",
-    "nl": "Dutch",
-    "no": "Norwegian",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sk": "Slovak",
-    "sl": "Slovenian",
-    "sv": "Swedish",
-    "th": "Thai",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "vi": "Vietnamese",
-    "zh": "Chinese",
-}
 
 
 class LibreQuestion(BaseModel):
@@ -120,7 +82,7 @@ def router(desk: Desk) -> APIRouter:
         return [
             LanguageAnswer(
                 code=code,
-                name=NAMES.get(code.partition("-")[0], code),
+                name=language_name(code),
                 targets=[target for source, target in pairs if source == code],
             )
             for code in sorted({code for pair in pairs for code in pair})

@@ -16,6 +16,7 @@ from attendo.errors import ConfigError, DataError
 from attendo.evaluation.classification import ClassificationScores, classification_scores, confusion_picture
 from attendo.machine import DeviceName
 from attendo.models.bert import Classifier
+from attendo.models.settings import EncoderConfig
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -47,7 +48,7 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "epochs": min(30.0, max(2.0, 300_000 / max(texts, 1))),
     }
     if start is not None:
-        return {"task": "classify", "model": {"kind": "classifier"}, "training": text_plan.adapting(training)}
+        return {"task": "classify", "model": {"kind": "classifier"}, "training": text_plan.adapting(training, start)}
     sizes = {"n_layers": 2, "d_model": 128, "d_ff": 256, "n_heads": 4}
     if preset != "auto":
         sizes = text_plan.layers_for(preset)
@@ -84,6 +85,7 @@ def prepare(
         kind=tokenizer.kind,
         vocab_size=tokenizer.vocab_size,
         max_length=data.max_length,
+        n_separators=1 if start is None else _encoder_of(start).n_separators,
         cache=cache,
         reporter=reporter,
     )
@@ -104,8 +106,9 @@ def resolve(
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
 
-def rows_of(corpus: Prepared, _: RunConfig) -> Pairs:
-    return LabelledRows(corpus.store)
+def rows_of(corpus: Prepared, config: RunConfig) -> Pairs:
+    assert isinstance(config.model, EncoderConfig)
+    return LabelledRows(corpus.store, n_separators=config.model.n_separators)
 
 
 def inherit(model: nn.Module, start: Bundle) -> None:
@@ -177,6 +180,11 @@ def appraise(
     guesses = classifier.probabilities([one.texts for one in rows], reporter=reporter).argmax(1).tolist()
     scores = classification_scores([names.index(one.label) for one in rows], guesses, names)
     return Appraisal(numbers=scores.to_json(), lines=scores.in_words(), picture=confusion_picture(scores))
+
+
+def _encoder_of(start: Bundle) -> EncoderConfig:
+    assert isinstance(start.config.model, EncoderConfig)
+    return start.config.model
 
 
 TASK = Task(

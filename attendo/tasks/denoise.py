@@ -56,8 +56,8 @@ def choose(preset: RecipeName, style: str, *, max_length: int, tokens: int, star
     training = text_plan.training_for(size, tokens)
     if start is not None:
         assert start.config.noise is not None
-        kept = {"task": "denoise", "noise": to_dict(start.config.noise)}
-        return {**kept, "training": text_plan.adapting(training)}
+        kept = {"task": "denoise", "model": {"kind": start.config.model.kind}, "noise": to_dict(start.config.noise)}
+        return {**kept, "training": text_plan.adapting(training, start)}
     shared = {"task": "denoise", "noise": {"kind": style}}
     parts = T5_PARTS if style == "t5" else {**BART_PARTS, "n_positions": max_length + SPARE_POSITIONS}
     model = {"kind": "transformer", **sizes(size), **parts, "residual_dropout": 0.1, "tie_embeddings": "all"}

@@ -54,7 +54,7 @@ def chosen(preset: RecipeName, start: Bundle | None) -> dict[str, Any]:
     if start is None:
         return {"model": {"kind": "vit", **vision_sizes(size)}, "training": training, "noise": noise}
     kept = {"model": to_dict(start.config.model), "noise": noise}
-    return {**kept, "training": training | {"learning_rate": training["learning_rate"] / 10, "warmup_steps": 100}}
+    return {**kept, "training": training | {"learning_rate": 0.0512 / start.config.model.d_model, "warmup_steps": 100}}
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:

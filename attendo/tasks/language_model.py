@@ -27,13 +27,20 @@ VALID_SHARE, MOST_VALID = 0.1, 500_000  # of a file's characters
 SAMPLE = 100  # pieces
 
 # What GPT-2 is made of, and what Llama is.
-GPT_PARTS = {"positions": "learned", "norm_place": "pre", "activation": "gelu-tanh", "embedding_scale": "one"}
+GPT_PARTS = {
+    "positions": "learned",
+    "norm_place": "pre",
+    "activation": "gelu-tanh",
+    "embedding_scale": "one",
+    "output_bias": False,
+}
 LLAMA_PARTS = {
     "positions": "rotary",
     "norm": "rmsnorm",
     "norm_place": "pre",
     "activation": "swiglu",
     "embedding_scale": "one",
+    "output_bias": False,
 }
 # What learns fastest from a text that is read a few times: small batches and Muon, at the full rate for long.
 LLAMA_TRAINING = {
@@ -46,12 +53,12 @@ LLAMA_TRAINING = {
 }
 
 
-def choose(preset: RecipeName, *, max_length: int, tokens: int, adapt: bool) -> dict[str, Any]:
+def choose(preset: RecipeName, *, max_length: int, tokens: int, start: Bundle | None) -> dict[str, Any]:
     """Model and training settings as plain values, for a text of so many tokens."""
     size = text_plan.size_for(preset, tokens)
     layers, training = text_plan.layers_for(size), text_plan.training_for(size, tokens)
-    if adapt:
-        return {"task": "language-model", "model": {"kind": "gpt"}, "training": text_plan.adapting(training)}
+    if start is not None:
+        return {"task": "language-model", "model": {"kind": "gpt"}, "training": text_plan.adapting(training, start)}
     if preset == "llama":
         # The three matrices of SwiGLU have as many parameters as the two of another feed-forward network.
         sizes = {"n_key_heads": layers["n_heads"] // 2, "d_ff": round(layers["d_ff"] * 2 / 3 / 8) * 8}
@@ -64,7 +71,7 @@ def choose(preset: RecipeName, *, max_length: int, tokens: int, adapt: bool) -> 
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    chosen = choose(preset, max_length=text_plan.max_length_of(settings), tokens=1, adapt=start is not None)
+    chosen = choose(preset, max_length=text_plan.max_length_of(settings), tokens=1, start=start)
     text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
 
 
@@ -78,7 +85,7 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
-    chosen = choose(preset, max_length=data.max_length, tokens=tokens, adapt=start is not None)
+    chosen = choose(preset, max_length=data.max_length, tokens=tokens, start=start)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 

@@ -18,6 +18,7 @@ from attendo.errors import ConfigError
 from attendo.filler import MaskScore, score_masked
 from attendo.machine import DeviceName, ready
 from attendo.models.bert import Bert
+from attendo.models.settings import BertConfig
 from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -44,7 +45,7 @@ def choose(preset: RecipeName, *, max_length: int, tokens: int, start: Bundle | 
     if start is not None:
         assert start.config.noise is not None
         kept = {"model": {"kind": "bert"}, "noise": to_dict(start.config.noise)}
-        return {"task": "masked-language-model", **kept, "training": text_plan.adapting(training)}
+        return {"task": "masked-language-model", **kept, "training": text_plan.adapting(training, start)}
     shared = {"task": "masked-language-model", "noise": {"kind": "mask"}}
     places = {"n_positions": max_length}
     return {**shared, "model": {"kind": "bert", **text_plan.layers_for(size), **PARTS, **places}, "training": training}
@@ -55,6 +56,11 @@ def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None)
     config = text_plan.check(settings, start, chosen=chosen, fixed=text_plan.stand_ins())
     if not isinstance(config.noise, MaskNoise):
         raise ConfigError("noise.kind: a masked language model learns from masks. Leave it out, or use --task denoise.")
+    if isinstance(config.model, BertConfig) and not config.model.mask_head:
+        raise ConfigError(
+            "model.mask_head = False: the run starts from an encoder alone, which tells nothing of what is hidden. "
+            "Make a classifier of it with --task classify."
+        )
     before = None if start is None else start.config.noise
     if isinstance(before, MaskNoise) and before.next_sentence != config.noise.next_sentence:
         raise ConfigError(

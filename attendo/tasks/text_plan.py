@@ -63,12 +63,12 @@ def training_for(size: PresetName, tokens: int) -> dict[str, Any]:
     }
 
 
-def adapting(training: Chosen) -> dict[str, Any]:
-    """How a model is trained further that is trained already: slower, and not as long."""
+def adapting(training: Chosen, start: Bundle) -> dict[str, Any]:
+    """How a model is trained further that is trained already: slower, a large one more so, and not as long."""
     return {
         **training,
         "schedule": "linear",
-        "learning_rate": training["learning_rate"] / 10,
+        "learning_rate": min(training["learning_rate"] / 10, 0.04 / start.config.model.d_model),
         "warmup_steps": 100,
         "epochs": min(10.0, training["epochs"]),
     }
@@ -86,7 +86,7 @@ def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, 
             if value is not None and value != _default(group, key):
                 raise ConfigError(f"{group}.{key} = {value!r}: belongs to pairs of texts, and there are none here.")
     config = from_dict(
-        RunConfig, merge({"data": {"source": ""}}, chosen, kept_of(start), settings, {"model": {**fixed}})
+        RunConfig, merge({"data": {"source": ""}}, chosen, kept_of(start, chosen), settings, {"model": {**fixed}})
     )
     check_used(settings, config)
     if config.model.longest_target is not None and config.model.longest_target + 1 < config.data.max_length:
@@ -165,22 +165,24 @@ def resolve(
         RunConfig,
         merge(
             {**chosen, "training": training},
-            kept_of(start),
+            kept_of(start, chosen),
             settings,
             {"model": {**fixed}, "tokenizer": learned, "data": to_dict(data)},
         ),
     )
 
 
-def kept_of(start: Bundle | None) -> dict[str, Any]:
-    """The settings of the bundle to start from that a model of another kind may have as well."""
+def kept_of(start: Bundle | None, chosen: Chosen) -> dict[str, Any]:
+    """The settings of the bundle to start from; for a model of another kind, those that it has as well."""
     if start is None:
         return {}
-    model = {key: value for key, value in to_dict(start.config.model).items() if key not in OWN}
+    own = () if start.config.model.kind == chosen["model"]["kind"] else OWN
+    model = {key: value for key, value in to_dict(start.config.model).items() if key not in own}
     return {"model": model, "data": {"max_length": start.config.data.max_length}}
 
 
-OWN = ("kind", "next_sentence", "n_labels", "pooling")  # of a model for one task
+# Of a model for one task.
+OWN = ("kind", "next_sentence", "mask_head", "pooler", "n_labels", "pooling", "pooler_activation")
 
 
 def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
 """The tokenizers of both sides."""
 
+import json
 from dataclasses import dataclass
 
+from attendo.text.imported import imported_from_json
 from attendo.text.tokenizer import Tokenizer
 
 
@@ -25,8 +27,15 @@ class TokenizerPair:
     @classmethod
     def from_files(cls, files: dict[str, str]) -> "TokenizerPair":
         if "tokenizer.json" in files:
-            both = Tokenizer.from_json(files["tokenizer.json"])
+            both = tokenizer_from_json(files["tokenizer.json"])
             return cls(both, both)
         return cls(
-            Tokenizer.from_json(files["tokenizer.source.json"]), Tokenizer.from_json(files["tokenizer.target.json"])
+            tokenizer_from_json(files["tokenizer.source.json"]), tokenizer_from_json(files["tokenizer.target.json"])
         )
+
+
+def tokenizer_from_json(text: str) -> Tokenizer:
+    """A tokenizer that was trained here, or imported."""
+    if text.startswith('{"kind": "imported"'):
+        return imported_from_json(json.loads(text))
+    return Tokenizer.from_json(text)

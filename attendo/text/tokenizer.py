@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # translating does without numpy, which takes long to import
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 CONTROLS = ("<pad>", "<s>", "</s>", "<unk>")
 
-Kind = Literal["bpe", "wordpiece", "characters"]
+Kind = Literal["bpe", "wordpiece", "characters", "imported"]
 
 SMALLEST_VOCAB_SIZE = 300
 
@@ -79,6 +79,7 @@ class Tokenizer:
 
     kind: Kind
     vocab_size: int
+    before: tuple[int, ...] = ()  # ids that every text begins with
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         vocab = library.get_vocab(with_added_tokens=False)
@@ -105,26 +106,39 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` of many texts at once, on all cores.
+        """`encode` of many texts at once, on all cores."""
+        return self.encode_inside(texts)
+
+    def encode_inside(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of what is to stand inside a text, without those that every text begins or ends with.
 
         The environment variable TOKENIZERS_PARALLELISM is left alone: unset, the library uses all cores and knows to
         stop doing so in a forked child, where its threads are gone.
         """
         try:
-            encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
-        except TypeError:
+            return self._cut(texts)
+        except (TypeError, UnicodeEncodeError):
             for text in texts:
                 if not _is_unicode(text):
                     raise DataError(
                         f"{text[:60]!r} has half of a surrogate pair, which no UTF-8 text can hold. Remove it."
                     ) from None
             raise
-        return [encoding.ids for encoding in encodings]
+
+    def _cut(self, texts: Sequence[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text that the ids spell. Control ids spell nothing; bytes that are not UTF-8 become U+FFFD."""
+        return self._joined(ids).decode("utf-8", errors="replace").removeprefix(" ")
+
+    def _joined(self, ids: Sequence[int]) -> bytes:
         spelled = self._spelled
-        return b"".join([spelled[id] for id in ids]).decode("utf-8", errors="replace").removeprefix(" ")
+        return b"".join([spelled[id] for id in ids])
+
+    def _lead(self, text: str) -> int:
+        """How many spaces at the beginning of what pieces spell are not part of the text."""
+        return int(text.startswith(" "))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces of the vocabulary behind the ids, control pieces included."""
@@ -138,9 +152,10 @@ class Tokenizer:
         """
         spelled = [b"?" if id == UNK else self._spelled[id] for id in ids]
         begun = [0]  # characters that begin before each byte; one begins at every byte that does not continue it
-        for byte in b"".join(spelled):
+        whole = b"".join(spelled)
+        for byte in whole:
             begun.append(begun[-1] + (byte & 0xC0 != 0x80))
-        lead = int(spelled[:1] != [] and spelled[0].startswith(b" "))
+        lead = self._lead(whole.decode(errors="replace"))
         spans, at = [], 0
         for part in spelled:
             end = at + len(part)
@@ -148,6 +163,10 @@ class Tokenizer:
             spans.append((max(0, first - lead), max(0, begun[end] - lead)))
             at = end
         return spans
+
+    def places(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:  # noqa: ARG002 (it is what they spell)
+        """`spans` in the text that the ids were made of, or that they spell."""
+        return self.spans(ids)
 
     def joining_ids(self) -> frozenset[int]:
         """The ids that go on with a word, were one right before them: they begin with a letter or digit, no space."""
@@ -157,6 +176,12 @@ class Tokenizer:
             for id_, (piece, spelled) in enumerate(zip(self._pieces, self._spelled, strict=True))
             if piece.startswith(mark) and spelled.decode(errors="replace")[:1].isalnum()
         )
+
+    def begins(self) -> list[bool]:
+        """For each id whether its piece begins a word."""
+        if self.kind == "wordpiece":
+            return [not piece.startswith(_CONTINUING) for piece in self._pieces]
+        return [piece.startswith(_SPACE) for piece in self._pieces]
 
     def merges(self) -> list[tuple[str, str]]:
         """What BPE learned, in order: (left, right) pieces that become the piece left + right. Others: none."""
@@ -233,7 +258,9 @@ def train_tokenizer(lines: Iterable[str], *, kind: Kind, vocab_size: int) -> Tok
             pieces, _ = _learn(sample, alphabet, n_learned, continuing=_CONTINUING)
             library = _assemble_wordpiece(pieces, alphabet)
         case _:
-            raise ConfigError(f"tokenizer.kind={kind!r}: it has to be bpe, wordpiece or characters.")
+            raise ConfigError(
+                f"tokenizer.kind={kind!r}: it has to be bpe, wordpiece or characters; imported ones come with --from."
+            )
     return Tokenizer(library)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 REQUIREMENTS = HERE / "requirements"
-FREE_OF_CONSTRAINTS = ("joeynmt",)  # it asks for a protobuf older than the one attendo was tested with
+# They ask for versions older than those that attendo was tested with: of protobuf, and of sacremoses.
+FREE_OF_CONSTRAINTS = ("joeynmt", "argostranslate")
 
 
 def python_of(name: str, environments: Path) -> Path:

@@ -102,7 +102,7 @@ def test_first_stopping_may_miss_what_exact_stopping_finds() -> None:
     assert best("exact").score > best("first").score
 
 
-@pytest.mark.parametrize("stopping", ["exact", "first"])
+@pytest.mark.parametrize("stopping", ["exact", "first", "heuristic"])
 def test_the_batch_does_not_matter(stopping) -> None:
     model = ToyModel(seed=5, vocab_size=11, coarse=True)
     options = SearchOptions(n_best=3, stopping=stopping)

@@ -67,6 +67,30 @@ PARTS: dict[str, dict[str, Any]] = {
     "groups in both": {"share_encoder_decoder": True, "n_encoder_layers": 3, "share_layers": "groups"},
     "tied": {"source_vocab_size": V_TARGET, "tie_embeddings": "all"},
     "tied target": {"tie_embeddings": "target"},
+    "tied inputs": {"source_vocab_size": V_TARGET, "tie_embeddings": "inputs"},
+    "as Marian": {"sinusoid_layout": "halves", "embedding_scale": "one", "activation": "gelu-tanh"},
+    "as BART": {
+        "positions": "learned",
+        "n_positions": 211,
+        "position_offset": 2,
+        "embedding_norm": True,
+        "embedding_scale": "one",
+        "activation": "gelu",
+    },
+    "as M2M100": {"sinusoid_layout": "fairseq", "norm_place": "pre", "output_bias": False},
+    "as T5": {
+        "source_vocab_size": V_TARGET,
+        "tie_embeddings": "all",
+        "positions": "t5",
+        "scoring": "dot",
+        "norm": "rmsnorm",
+        "norm_place": "pre",
+        "norm_eps": 1e-4,
+        "biases": False,
+        "embedding_scale": "one",
+        "output_scale": "root",
+        "activation": "geglu",
+    },
     "modern": {"positions": "rotary", "norm": "rmsnorm", "norm_place": "pre", "activation": "swiglu", "n_key_heads": 1},
 }
 
@@ -78,6 +102,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "branched": {"heads": "branched", "d_ff": 33},
     "batchnorm": {"norm": "batchnorm"},
     "relu2": {"activation": "relu2"},
+    "scaled embeddings": {"norm": "scalenorm", "embedding_norm": True},
+    "hidden text": {"n_extra": 3},
 }
 
 
@@ -141,7 +167,7 @@ class TestTheModel:
         theirs = reference(model).score(sources, targets)
         for one, other in zip(ours, theirs, strict=True):
             assert one == close(other)
-        assert np.std(np.concatenate(theirs)) > 0.5  # not all the same
+        assert np.std(np.concatenate(theirs)) > 0.4  # not all the same
 
     @pytest.mark.parametrize("name", PARTS)
     def test_it_has_the_variables_that_the_librarys_own_specification_asks_for(self, name):
@@ -150,7 +176,8 @@ class TestTheModel:
         norms = {"rms_norm": config.norm != "layernorm", "pre_norm": config.norm_place != "post"}
         options = {
             "activation": ctranslate2_model._ACTIVATIONS[config.activation],
-            "ffn_glu": config.activation == "swiglu",
+            "ffn_glu": config.activation in ("swiglu", "geglu"),
+            "layernorm_embedding": config.embedding_norm,
             "relative_position": config.positions == "shaw",
             "relative_attention_bias": config.positions == "t5",
             "head_dim": 1,
@@ -205,9 +232,9 @@ class TestTheModel:
         assert representable(config_of(PARTS[name])) is None
 
     @pytest.mark.parametrize("d_model", [6, 7])
-    @pytest.mark.parametrize("layout", ["interleaved", "halves"])
+    @pytest.mark.parametrize("layout", ["interleaved", "halves", "fairseq"])
     def test_sinusoids_are_those_of_the_reference(self, d_model, layout):
-        ours = sinusoids(301, d_model, interleaved=layout == "interleaved")
+        ours = sinusoids(301, d_model, layout=layout)
         np.testing.assert_allclose(ours, positions.sinusoids(301, d_model, layout=layout).numpy(), rtol=0, atol=1e-7)
 
     @pytest.mark.parametrize("name", PARTS)

@@ -10,7 +10,7 @@ from attendo.nn.cache import LayerCache
 from attendo.nn.feed_forward import build_feed_forward
 from attendo.nn.masks import causal_mask, padding_mask
 from attendo.nn.names import NormPlace
-from attendo.nn.norm import build_residual
+from attendo.nn.norm import build_norm, build_residual
 
 B, T, S, D, F, H, K, V = 2, 5, 7, 17, 19, 3, 11, 13
 LENGTHS = torch.tensor([7, 4])
@@ -36,7 +36,7 @@ def made(*, cross: bool, place: NormPlace = "post", branched: bool = False) -> B
         attention=attention(None if cross else output),
         cross_attention=attention(output) if cross else None,
         feed_forward=None if branched else feed_forward(F),
-        residual=lambda: build_residual(place, "layernorm", d_model=D, dropout=0.0),
+        residual=lambda: build_residual(place, lambda: build_norm("layernorm", D), dropout=0.0),
     )
     with torch.no_grad():
         for parameter in block.parameters():

@@ -195,7 +195,7 @@ def random_norm(name: NormName = "layernorm") -> nn.Module:
 @pytest.mark.parametrize("place", get_args(NormPlace))
 def test_residual_places_the_norm(place: NormPlace, name: NormName) -> None:
     torch.manual_seed(7)
-    residual, sublayer = build_residual(place, name, d_model=D, dropout=0.0).eval(), nn.Linear(D, D)
+    residual, sublayer = build_residual(place, lambda: build_norm(name, D), dropout=0.0).eval(), nn.Linear(D, D)
     for parameter in residual.parameters():
         nn.init.normal_(parameter)
     x = 3 * torch.randn(B, T, D) + 2
@@ -228,7 +228,7 @@ def test_sandwich_has_two_norms_that_differ() -> None:
 @pytest.mark.parametrize("place", get_args(NormPlace))
 def test_residual_tells_every_norm_which_positions_are_real(place: NormPlace) -> None:
     torch.manual_seed(9)
-    residual = build_residual(place, "batchnorm", d_model=D, dropout=0.0)
+    residual = build_residual(place, lambda: build_norm("batchnorm", D), dropout=0.0)
     x = torch.randn(B, T, D)
     other = torch.where(REAL[..., None], x, 1000.0)
     y, of_other = residual(x, torch.sin, real=REAL), residual(other, torch.sin, real=REAL)

@@ -1,0 +1,69 @@
+"""A bundle → a folder that the `ctranslate2` package loads by itself, with the tokenizer beside it.
+
+    model.bin, config.json, source_vocabulary.json, target_vocabulary.json   what CTranslate2 loads
+    tokenizer.json                                                           what the `tokenizers` package loads
+    README.md                                                                how to call the two
+
+Where each side has a tokenizer of its own, they are tokenizer.source.json and tokenizer.target.json.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attendo.bundle import Bundle
+from attendo.engines.ctranslate2_limits import representable
+from attendo.engines.engine import Precision
+from attendo.errors import ForeignError
+from attendo.interop.refusals import require_new, require_own_tokenizer
+from attendo.models.settings import TransformerConfig
+from attendo.storage import new_folder, read_arrays
+
+if TYPE_CHECKING:
+    from attendo.text.tokenizer import Tokenizer
+
+_README = """\
+In this folder, with `pip install ctranslate2 tokenizers` and a `text` of one sentence:
+
+    import ctranslate2, tokenizers; source, target = map(tokenizers.Tokenizer.from_file, {files})
+    found = ctranslate2.Translator(".").translate_batch([source.encode(text).tokens], beam_size=5)[0].hypotheses[0]
+    print(target.decode([target.token_to_id(piece) for piece in found]))
+"""
+
+
+def export_ctranslate2(bundle: Bundle, out: Path, *, precision: Precision = "float32") -> Path:
+    """Writes the folder `out`, whole or not at all."""
+    config = require_ctranslate2(bundle, "ctranslate2")
+    require_new(out)
+    files = bundle.tokenizers.files()
+    with new_folder(out) as folder:
+        write_ctranslate2(bundle, config, folder, precision=precision)
+        for name, text in files.items():
+            (folder / name).write_bytes(text.encode("utf-8"))
+        named = (*files, *files)[:2]  # a joint one is both
+        (folder / "README.md").write_text(_README.format(files=named), encoding="utf-8")
+    return out
+
+
+def require_ctranslate2(bundle: Bundle, target: str) -> TransformerConfig:
+    """The settings of a translator that CTranslate2 can run, in pieces that others can make."""
+    config = bundle.require("translate", verb=f"export --to {target}").config.model
+    if reason := representable(config):
+        raise ForeignError(
+            f"--to {target}: {bundle.path} cannot be written so: {reason}. Use --to onnx or --to attendo."
+        )
+    assert isinstance(config, TransformerConfig)  # others are not representable
+    require_own_tokenizer(bundle, target)
+    return config
+
+
+def write_ctranslate2(bundle: Bundle, config: TransformerConfig, folder: Path, *, precision: Precision) -> None:
+    """The model alone, into an existing folder, with the pieces of the bundle's tokenizers as its tokens."""
+    from attendo.engines.ctranslate2_model import Pieces, write_model
+
+    weights, _ = read_arrays(bundle.weights_file)
+    pieces = Pieces(_all_pieces(bundle.tokenizers.source), _all_pieces(bundle.tokenizers.target))
+    write_model(config, weights, folder, pieces=pieces, precision=precision)
+
+
+def _all_pieces(tokenizer: "Tokenizer") -> list[str]:
+    return tokenizer.pieces(range(tokenizer.vocab_size))

@@ -1,0 +1,110 @@
+"""DistilBERT: BERT with half of the layers, and without segments."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from attendo.interop.architecture import (
+    ACTIVATIONS,
+    Architecture,
+    Entry,
+    Same,
+    Setting,
+    Tied,
+    Unused,
+    VocabularyBias,
+    VocabularyRows,
+    module,
+)
+from attendo.interop.bert import N_LABELS, VOCABULARY, base, today
+from attendo.interop.labels import with_n_labels, without_n_labels
+from attendo.interop.sentence_vectors import SETTINGS as VECTORS
+from attendo.interop.sentence_vectors import vector_files, with_vectors, without_vectors
+from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig
+
+_SETTINGS = (
+    Setting("d_model", "dim", 768),
+    Setting("n_layers", "n_layers", 6),
+    Setting("n_heads", "n_heads", 12),
+    Setting("d_ff", "hidden_dim", 3072),
+    Setting("n_positions", "max_position_embeddings", 512),
+    Setting("residual_dropout", "dropout", 0.1),
+    Setting("attention_dropout", "attention_dropout", 0.1),
+    *VECTORS,
+)
+_ACTIVATION = Setting("activation", "activation", "gelu", words=ACTIVATIONS)
+
+
+def _encoder(config: EncoderConfig, stack: str) -> Iterator[Entry]:
+    ours, theirs = "encoder.embedding", f"{stack}embeddings"
+    yield Same(f"{ours}.weight", f"{theirs}.word_embeddings.weight", VocabularyRows("source"))
+    yield Same(f"{ours}.positions.weight", f"{theirs}.position_embeddings.weight")
+    yield from module(f"{ours}.norm", f"{theirs}.LayerNorm")
+    yield Unused(f"{theirs}.position_ids")
+    for number in range(config.n_layers):
+        for one, name in (
+            ("attention.query", "attention.q_lin"),
+            ("attention.key", "attention.k_lin"),
+            ("attention.value", "attention.v_lin"),
+            ("attention.output", "attention.out_lin"),
+            ("attention_residual.norm", "sa_layer_norm"),
+            ("feed_forward.inner", "ffn.lin1"),
+            ("feed_forward.outer", "ffn.lin2"),
+            ("feed_forward_residual.norm", "output_layer_norm"),
+        ):
+            yield from module(f"encoder.blocks.{number}.{one}", f"{stack}transformer.layer.{number}.{name}")
+
+
+def _masked(config: BertConfig) -> Iterator[Entry]:
+    yield from _encoder(config, "distilbert.")
+    yield from module("head.inner", "vocab_transform")
+    yield from module("head.norm", "vocab_layer_norm")
+    yield Same("output.bias", "vocab_projector.bias", VocabularyBias("source"))
+    yield Tied("vocab_projector.weight", to="distilbert.embeddings.word_embeddings.weight")
+
+
+def _labels(config: ClassifierConfig) -> Iterator[Entry]:
+    yield from _encoder(config, "distilbert.")
+    yield from module("pooler.inner", "pre_classifier")
+    yield from module("labels", "classifier")
+
+
+MASKED_DISTILBERT = Architecture(
+    name="DistilBERT",
+    model_type="distilbert",
+    class_name="DistilBertForMaskedLM",
+    task="masked-language-model",
+    kind=BertConfig,
+    implied={"positions": "learned", "n_segments": 0, "norm_eps": 1e-12},
+    settings=(*_SETTINGS, dataclasses.replace(_ACTIVATION, words=(("gelu", "gelu"),))),
+    vocabularies=VOCABULARY,
+    required={"tie_word_embeddings": True},
+    said=lambda folder: with_vectors(folder, folder.config),
+    told=without_vectors,
+    renamed=today,
+    entries=_masked,
+)
+
+LABELLING_DISTILBERT = dataclasses.replace(
+    MASKED_DISTILBERT,
+    name="DistilBERT with labels",
+    class_name="DistilBertForSequenceClassification",
+    task="classify",
+    kind=ClassifierConfig,
+    implied={**MASKED_DISTILBERT.implied, "pooler_activation": "relu"},
+    settings=(*_SETTINGS, _ACTIVATION, N_LABELS),
+    required={},
+    said=with_n_labels,
+    told=lambda values: without_vectors(without_n_labels(values)),
+    entries=_labels,
+)
+
+DISTILBERT = dataclasses.replace(
+    MASKED_DISTILBERT,
+    class_name="DistilBertModel",
+    implied={**MASKED_DISTILBERT.implied, "mask_head": False},
+    settings=(*_SETTINGS, _ACTIVATION),
+    required={},
+    files=vector_files,
+    renamed=base("distilbert."),
+    entries=lambda config: _encoder(config, ""),
+)

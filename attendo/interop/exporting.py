@@ -1,0 +1,258 @@
+"""A bundle → a Hugging Face folder, which `transformers` loads with no code of ours.
+
+    config.json, model.safetensors      the model, as one of the architectures
+    generation_config.json              ids, and what may not be chosen: `generate` gives attendo's greedy translation
+    tokenizer.json, …                   the tokenizer, or the files that an imported one came with
+    preprocessor_config.json            for pictures
+
+An imported model goes back to what it was. One that was trained here becomes the first architecture that it is one of.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from attendo.bundle import Bundle, Weights, plain_json
+from attendo.drafting import EXTRA_LENGTH
+from attendo.errors import ConfigError
+from attendo.interop.architecture import Architecture, Given, Orders, Same, VocabularyRows
+from attendo.interop.architectures import ARCHITECTURES
+from attendo.interop.importing import order_of_bundle, their_files
+from attendo.interop.labels import label_names
+from attendo.interop.our_tokenizer import Around, tokenizer_files
+from attendo.interop.refusals import require_new
+from attendo.interop.vocabulary import Order
+from attendo.models.settings import GPTConfig, ModelConfig, TransformerConfig
+from attendo.recipe import TaskName
+from attendo.storage import new_folder
+from attendo.text.tokenizer import BOS, EOS, PAD, UNK
+
+_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}  # of models that were trained here
+# What stands around a text of each task.
+_AROUND: Mapping[TaskName, Around] = {
+    "translate": "source",
+    "denoise": "source",
+    "language-model": "continued",
+    "masked-language-model": "masked",
+    "classify": "read",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Export:
+    """What there is to write."""
+
+    architecture: Architecture
+    config: ModelConfig
+    weights: Weights
+    orders: Orders | None
+    said: Mapping[str, Any]  # what config.json says beyond the architecture's table
+    generation: Mapping[str, Any]
+    files: Mapping[str, bytes]  # of the tokenizer
+
+
+def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
+    """Writes the folder, and tells what the model is there."""
+    require_new(out)
+    export = _given_back(bundle) if bundle.interop() else _made(bundle)
+    architecture, config, orders = export.architecture, export.config, export.orders
+    texts = {
+        # What was read with the model, what its settings say now, and last what has to be so.
+        "config.json": {
+            **bundle.interop().get("config", {}),
+            **architecture.their_settings(config, orders),
+            **export.said,
+        },
+        **architecture.files(config),
+    }
+    if export.generation:
+        texts["generation_config.json"] = dict(export.generation)
+    tensors = architecture.their_weights(config, export.weights, orders)
+    with new_folder(out) as folder:
+        jsons = {name: plain_json(values).encode("utf-8") for name, values in texts.items()}
+        for name, content in {**export.files, **jsons}.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(content)
+        (folder / "model.safetensors").write_bytes(save(tensors, metadata={"format": "pt"}))
+    return architecture
+
+
+# --- imported models -------------------------------------------------------------------------------------------------
+
+
+def _given_back(bundle: Bundle) -> _Export:
+    """An imported model, perhaps trained on, as what it was."""
+    kept, config, weights = bundle.interop(), bundle.config.model, bundle.weights()
+    architecture = _architecture_now(kept, config)
+    order, said, generation = order_of_bundle(bundle), _labels(bundle), dict(kept["generation"] or {})
+    if order is None:
+        return _Export(architecture, config, weights, None, said, generation, {})
+    ids: dict[str, Any] = {}
+    if isinstance(config, TransformerConfig) and bundle.tokenizers.target.before:
+        ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
+    if isinstance(config, TransformerConfig) and _start_has_moved(architecture, config, weights, order):
+        ids["decoder_start_token_id"] = order.size
+        ids["suppress_tokens"] = [*(generation.get("suppress_tokens") or []), order.size]
+        pad, _, eos, unk = order.first
+        order = Order(first=(pad, order.size, eos, unk), last=order.last, size=order.size + 1)
+        if any(isinstance(entry, Given) and entry.ours == "output.bias" for entry in architecture.entries(config)):
+            weights["output.bias"][BOS] = 0  # they have nothing but `suppress_tokens` to keep it from being chosen
+    if generation:
+        generation |= ids
+    said |= {key: id for key, id in ids.items() if key != "suppress_tokens"}
+    orders = Orders(order, order)
+    return _Export(architecture, config, weights, orders, said, generation, _their_files(bundle, order))
+
+
+def _architecture_now(kept: Mapping[str, Any], config: ModelConfig) -> Architecture:
+    """What it came as, or, where it was made something else, as a classifier of an encoder, its kin that is such."""
+    kin = [one for one in ARCHITECTURES if one.model_type == kept["config"]["model_type"]]
+    kin.sort(key=lambda one: one.class_name != kept["architecture"])
+    compared = [(one, list(one.differences(config))) for one in kin]
+    for one, reasons in compared:
+        if not reasons:
+            return one
+    raise _no_counterpart(compared)
+
+
+def _no_counterpart(compared: Sequence[tuple[Architecture, list[str]]]) -> ConfigError:
+    """The complaint that names what stands in the way of the architecture that is nearest."""
+    nearest, reasons = min(compared, key=lambda one: len(one[1]))
+    return ConfigError(
+        f"transformers has no model that is this one. The nearest is {nearest.class_name}: {nearest.name} has not "
+        f"{', nor '.join(reasons)}. Export to another format."
+    )
+
+
+def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
+    """The tokenizer's files, set to the languages that the model was imported for, and with a name for a new row."""
+    files, about = their_files(bundle), "tokenizer_config.json"
+    settings = json.loads(files[about]) if about in files else {}
+    changed: dict[str, Any] = {}
+    if "src_lang" in settings:
+        sides = {"src_lang": bundle.tokenizers.source, "tgt_lang": bundle.tokenizers.target}
+        changed = {key: one.pieces(one.before)[0].strip("_") for key, one in sides.items() if one.before}
+    if order.size > bundle.interop()["order"]["size"]:
+        flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+        known, special = settings.get("added_tokens_decoder", {}), settings.get("extra_special_tokens", [])
+        changed["added_tokens_decoder"] = {**known, str(order.size - 1): {"content": "<start>", **flags}}
+        changed["extra_special_tokens"] = [*special, "<start>"]
+    if changed:
+        files[about] = plain_json({**settings, **changed}).encode("utf-8")
+    return files
+
+
+def _start_has_moved(architecture: Architecture, config: ModelConfig, weights: Weights, order: Order) -> bool:
+    """Whether what decoding starts from, once a copy of another piece, has become something else by training.
+
+    Then it needs a row of its own, the last.
+    """
+    theirs = order.rows[BOS]
+    if theirs is None or order.back[theirs] == BOS:
+        return False
+    matrices = [
+        weights[name]
+        for entry in architecture.entries(config)
+        if isinstance(entry, Same) and type(entry.form) is VocabularyRows
+        for name in entry.names
+    ]
+    return any(not torch.equal(one[BOS], one[order.back[theirs]]) for one in matrices)
+
+
+# --- models that were trained here -----------------------------------------------------------------------------------
+
+
+def _made(bundle: Bundle) -> _Export:
+    """A model that was trained here, as the first architecture that it is one of, with the ids it has."""
+    architecture, config, weights = counterpart(bundle.config.model, bundle.weights())
+    if bundle.text is None:
+        return _Export(architecture, config, weights, None, _labels(bundle), {}, {})
+    orders = Orders(*(_own_order(getattr(config, name)) for name in _sizes(architecture)))
+    ids = dict(_IDS)
+    longest = bundle.config.data.max_length
+    files = tokenizer_files(bundle.text, around=_AROUND[bundle.config.task], max_length=longest)
+    generation: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    if isinstance(config, TransformerConfig):
+        ids["decoder_start_token_id"] = BOS
+        limit = longest + EXTRA_LENGTH
+        limit = limit if config.longest_target is None else min(limit, config.longest_target)
+        generation = {**ids, "num_beams": 1, "do_sample": False, "max_length": limit + 2}  # <s> and </s> counted
+        # Their cache has as many layers as the encoder, so that a deeper decoder has to do without it.
+        if config.n_decoder_layers > config.n_encoder_layers:
+            generation["use_cache"] = False
+    elif isinstance(config, GPTConfig):
+        generation = dict(ids)
+        more = {} if config.positions == "learned" else {"max_position_embeddings": longest}
+    if generation:
+        hidden = range(bundle.text.target.vocab_size, orders.target.size)
+        generation["suppress_tokens"] = [PAD, BOS, UNK, *hidden]
+    return _Export(architecture, config, weights, orders, {**ids, **more, **_labels(bundle)}, generation, files)
+
+
+def _sizes(architecture: Architecture) -> tuple[str, str]:
+    """The settings of ours that are the sizes of the source's and the target's vocabulary."""
+    named = {side: name for name, side, _ in architecture.vocabularies}
+    return named["source"], named.get("target", named["source"])
+
+
+def _own_order(size: int) -> Order:
+    """Every id is what it is."""
+    return Order(first=(PAD, BOS, EOS, UNK), last=(), size=size)
+
+
+def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, ModelConfig, Weights]:
+    """The architecture that a model is one of, and the model, perhaps with its features in another order."""
+    twins = [(config, weights)]
+    if isinstance(config, TransformerConfig) and (config.positions, config.sinusoid_layout) == (
+        "sinusoidal",
+        "interleaved",
+    ):
+        twins.append((dataclasses.replace(config, sinusoid_layout="halves"), _sines_first(weights, config.d_model)))
+    same_kind = [one for one in ARCHITECTURES if isinstance(config, one.kind)]
+    if not same_kind:
+        raise ConfigError(f"model.kind = '{config.kind}': transformers has no such model. Export to another format.")
+    compared = []
+    for settings, tensors in twins:
+        for architecture in same_kind:
+            reasons = [*architecture.differences(settings), *_other_ids(architecture)]
+            if not reasons:
+                return architecture, settings, tensors
+            compared.append((architecture, reasons))
+    raise _no_counterpart(compared)
+
+
+def _other_ids(architecture: Architecture) -> Iterator[str]:
+    """Why the ids of attendo's control pieces cannot be what it needs."""
+    for key, id in _IDS.items():
+        if architecture.required.get(key, id) != id:
+            yield f"{key} = {id}"
+
+
+def _sines_first(weights: Weights, d_model: int) -> Weights:
+    """The same model with its d_model features in another order: those that sines are added to before the others.
+
+    Nothing but the sinusoids knows which feature is which, so with sinusoids in that order all results are the same.
+    """
+    order_D = torch.cat((torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)))
+    return {name: _reordered(name, tensor, order_D) for name, tensor in weights.items()}
+
+
+def _reordered(name: str, tensor: Tensor, order_D: Tensor) -> Tensor:
+    owner = name.rpartition(".")[0]
+    part = owner.rpartition(".")[2]
+    reads = part in ("query", "key", "value", "inner", "gate", "embedding") or owner == "output"
+    if reads:  # its columns are features; a bias is of what it gives
+        return tensor[:, order_D] if tensor.dim() == 2 else tensor
+    return tensor[order_D]  # what gives features: rows, or a norm
+
+
+def _labels(bundle: Bundle) -> dict[str, Any]:
+    labels = bundle.data().get("labels")
+    return {} if labels is None else label_names(labels)

@@ -1,0 +1,49 @@
+"""The names of labels, as config.json has them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attendo.errors import ForeignError
+from attendo.interop.folder import Folder
+
+
+def their_labels(folder: Folder) -> list[str]:
+    """The labels in the order of their numbers; two of them, without names, where config.json does not say."""
+    names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    try:
+        found = {int(number): str(name) for number, name in names.items()}
+    except (AttributeError, ValueError):
+        raise ForeignError(f"{folder.path / 'config.json'}: id2label = {names!r} has no numbers of labels.") from None
+    if sorted(found) != list(range(len(found))) or len(set(found.values())) != len(found):
+        raise ForeignError(
+            f"{folder.path / 'config.json'}: id2label must number its labels 0, 1, 2, … and name no two alike."
+        )
+    if len(found) < 2:
+        raise ForeignError(
+            f"{folder.path / 'config.json'} has one label: the model gives a number, and attendo's tell labels apart."
+        )
+    return [found[number] for number in range(len(found))]
+
+
+def with_n_labels(folder: Folder) -> dict[str, Any]:
+    """What config.json says, and how many labels those are, which are told apart and not given together."""
+    kind = folder.config.get("problem_type")
+    if kind not in (None, "single_label_classification"):
+        raise ForeignError(
+            f"{folder.path / 'config.json'}: problem_type = {kind!r} is something that attendo has not: it tells one "
+            "label of each text or picture."
+        )
+    return {**folder.config, "num_labels": len(their_labels(folder))}
+
+
+def without_n_labels(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The other way: the number follows from the names, which `label_names` gives."""
+    return {key: value for key, value in values.items() if key != "num_labels"}
+
+
+def label_names(labels: Sequence[str]) -> dict[str, Any]:
+    """What config.json says of the labels."""
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }

@@ -1,0 +1,359 @@
+"""The tokenizer of a Hugging Face folder → attendo's, whose ids are permuted.
+
+What a folder may have, in the order in which it is looked for:
+
+    source.spm, target.spm, vocab.json          Marian: each side cut by its own SentencePiece file, one vocabulary
+    sentencepiece.bpe.model, vocab.json         M2M100: the same with one file for both sides
+    tokenizer.json                              whatever the `tokenizers` library can do
+    vocab.json, merges.txt                      GPT-2, RoBERTa, BART: BPE over bytes
+    vocab.txt                                   BERT, DistilBERT: WordPiece
+    spiece.model, tokenizer.model               T5, Llama: SentencePiece, whose ids are theirs
+
+Special pieces are taken out of the reach of texts: a typed "</s>" is three ordinary pieces.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attendo.errors import BundleError, ForeignError
+from attendo.interop.folder import Folder
+from attendo.interop.vocabulary import Order, Usage
+from attendo.text.imported import ImportedTokenizer, Spelling, imported_from_json, opened_sentencepiece
+from attendo.text.pair import TokenizerPair
+from attendo.text.tokenizer import CONTROLS
+
+# Everything that a tokenizer may be read from, or told about by.
+FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "source.spm",
+    "target.spm",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "target_vocab.json",
+)
+
+# The languages of M2M100, by the name of the list; their ids are in this order, and no file of the folder has it.
+_M2M100 = {
+    "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
+    "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "
+    "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
+    "wmt21": "en ha is ja cs ru zh de",
+}
+
+# Pieces that are special wherever they occur, though files of a vocabulary alone do not say so.
+_USUAL = {*CONTROLS, "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>"}
+
+_Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TheirTokenizer:
+    """A tokenizer in ids of theirs.
+
+    ids: every piece, special ones included.
+    special: those that no text has.
+    source, target: what cuts a text of either side.
+    """
+
+    ids: Mapping[str, int]
+    special: frozenset[str]
+    source: "Cutter"
+    target: "Cutter"
+    spelling: Spelling
+
+    def pair(self, usage: Usage) -> TokenizerPair:
+        """Both sides in our ids, each with what stands around its texts."""
+        back = usage.order.back
+        before = [back[row] for row in usage.source_prefix]
+        after = [back[row] for row in (usage.source_suffix or ())[:-1]]
+        source = self._ours(self.source, usage.order, before, after)
+        if usage.source_text is not None:
+            source = self._ours(self.source, usage.order, source.encode(usage.source_text), after)
+        alike = self.source is self.target and not (source.before or after or usage.target_prefix)
+        if usage.one_text or alike:
+            return TokenizerPair(source, source)
+        target = self._ours(self.target, usage.order, [back[row] for row in usage.target_prefix], ())
+        return TokenizerPair(source, target)
+
+    def _ours(self, cutter: "Cutter", order: Order, before: Sequence[int], after: Sequence[int]) -> ImportedTokenizer:
+        names: dict[int, str] = {id: piece for piece, id in self.ids.items()}
+        beyond = [piece for piece, id in self.ids.items() if id >= order.size and piece not in self.special]
+        if beyond:
+            raise ForeignError(
+                f"the tokenizer has the piece {beyond[0]!r} with the id {self.ids[beyond[0]]}, and the model has "
+                f"{order.size} rows. The files are not of one model."
+            )
+        pieces = [*CONTROLS]
+        silent = []
+        for place, row in enumerate(order.rows[len(CONTROLS) : order.vocab_size], start=len(CONTROLS)):
+            assert row is not None  # only the first four can be missing
+            name = names.get(row)
+            if name is None or name in self.special:
+                silent.append(place)
+            name = f"<unused {row}>" if name is None else name
+            pieces.append(f"their {name}" if name in CONTROLS else name)
+        unknown = CONTROLS.index("<unk>")
+        ids = []
+        for name in cutter.names:
+            row = self.ids.get(name)
+            ids.append(unknown if row is None or row >= order.size else min(order.back[row], order.vocab_size - 1))
+        values = {
+            "kind": "imported",
+            "library": cutter.library,
+            "ids": ids,
+            "pieces": pieces,
+            "spelling": self.spelling,
+            "bytes": cutter.bytewise,
+            "silent": silent,
+            "before": list(before),
+            "after": list(after),
+        }
+        try:
+            return imported_from_json(values)
+        except BundleError as error:
+            raise ForeignError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """What the `tokenizers` library reads, or a SentencePiece file in base64, and the piece behind each of its ids.
+
+    A piece that has no id of theirs is unknown. bytewise: the piece <0x41> is a byte.
+    """
+
+    library: str
+    names: tuple[str, ...]
+    bytewise: bool
+
+
+def read_their_tokenizer(folder: Folder) -> TheirTokenizer:
+    """The tokenizer of a folder, by the files it has."""
+    try:
+        if folder.has("source.spm"):
+            return _with_vocabulary(folder, "source.spm", "target.spm")
+        if folder.has("sentencepiece.bpe.model") and folder.has("vocab.json"):
+            return _with_vocabulary(folder, "sentencepiece.bpe.model", "sentencepiece.bpe.model")
+        if folder.has("tokenizer.json"):
+            return _from_library(folder, folder.json("tokenizer.json"))
+        if folder.has("merges.txt"):
+            return _from_library(folder, _byte_level(folder))
+        if folder.has("vocab.txt"):
+            return _from_library(folder, _word_piece(folder))
+        for name in ("spiece.model", "tokenizer.model"):
+            if folder.has(name):
+                return _sentencepiece_alone(folder, name)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, BundleError) as error:
+        if isinstance(error, ForeignError):
+            raise
+        said = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ForeignError(f"the tokenizer in {folder.path} is damaged or of an unknown form: {said}.") from None
+    raise ForeignError(
+        f"{folder.path} has no tokenizer: neither tokenizer.json nor vocabulary or SentencePiece files. Get the folder "
+        "again, with all of its files."
+    )
+
+
+# --- tokenizer.json and what is like it ------------------------------------------------------------------------------
+
+
+def _from_library(folder: Folder, library: _Json) -> TheirTokenizer:
+    """Their JSON without what is added around a text, and with the special pieces out of reach."""
+    model = library["model"]
+    ids = _vocabulary(model)
+    _require_sound(library, ids)
+    added = {one["content"]: one["id"] for one in library["added_tokens"]}
+    special = {one["content"] for one in library["added_tokens"] if one["special"]} | _told_special(folder)
+    special |= _USUAL & ids.keys()
+    names = [*_in_order(_vocabulary(model)), *(piece for piece in added if piece not in ids and piece not in special)]
+    ids |= added
+    spelling = _spelling(library["decoder"])
+    if model["type"] == "Unigram":  # which would find them in a text, unlike the others
+        model["vocab"] = [[_hidden(piece, special), score] for piece, score in model["vocab"]]
+    elif model["type"] == "BPE" and model.get("ignore_merges"):
+        unk = model.get("unk_token")
+        model["vocab"] = {
+            piece if piece == unk else _hidden(piece, special): id for piece, id in model["vocab"].items()
+        }
+    library["added_tokens"] = [one for one in library["added_tokens"] if not one["special"]]
+    library |= {"post_processor": None, "truncation": None, "padding": None}
+    cutter = Cutter(json.dumps(library, ensure_ascii=False), tuple(names), bool(model.get("byte_fallback")))
+    return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling=spelling)
+
+
+def _require_sound(library: _Json, ids: Mapping[str, int]) -> None:
+    """That the library finds what it needs; it would say so only when it meets a certain text, or end the program."""
+    model = library["model"]
+    if model["type"] == "Unigram":
+        unknown = isinstance(model["unk_id"], int) and 0 <= model["unk_id"] < len(ids)
+    else:
+        unknown = model.get("unk_token") in ids or (model["type"] == "BPE" and model.get("unk_token") is None)
+    if not unknown:
+        raise ForeignError("the tokenizer names a piece for what is unknown that is none of its pieces. It is damaged.")
+    numbers = [*ids.values(), *(one["id"] for one in library["added_tokens"])]
+    if not all(isinstance(id, int) and id >= 0 for id in numbers):
+        raise ForeignError("the tokenizer has a piece whose id is no number. It is damaged.")
+    normalizer = library.get("normalizer") or {}
+    for step in [normalizer, *normalizer.get("normalizers", [])]:
+        if step.get("type") == "Precompiled":
+            charsmap = base64.b64decode(step["precompiled_charsmap"], validate=True)
+            if len(charsmap) < 4 or 4 + int.from_bytes(charsmap[:4], "little") > len(charsmap):
+                raise ForeignError("the tokenizer's table of characters (precompiled_charsmap) is damaged.")
+
+
+def _vocabulary(model: _Json) -> dict[str, int]:
+    if model["type"] == "Unigram":
+        return {piece: id for id, (piece, _) in enumerate(model["vocab"])}
+    if model["type"] not in ("BPE", "WordPiece"):
+        raise ForeignError(f"a tokenizer of the kind {model['type']} is not supported: BPE, WordPiece and Unigram are.")
+    return dict(model["vocab"])
+
+
+def _hidden(piece: str, special: frozenset[str] | set[str]) -> str:
+    """A name that no text has: where pieces are looked for, there are no spaces any more."""
+    return f"{piece} " if piece in special else piece
+
+
+def _in_order(ids: Mapping[str, int]) -> list[str]:
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise ForeignError("the ids of the tokenizer's vocabulary are not 0, 1, 2, … without gaps.")
+    return sorted(ids, key=ids.__getitem__)
+
+
+def _told_special(folder: Folder) -> set[str]:
+    """The special pieces that the files beside the tokenizer name."""
+    told: set[str] = set()
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        if folder.has(name):
+            values = folder.json(name)
+            for key, value in values.items():
+                if key.endswith("_token") and value is not None:
+                    told.add(_content(value))
+                elif key in ("additional_special_tokens", "extra_special_tokens") and isinstance(value, list):
+                    told |= {_content(one) for one in value}
+            decoder = values.get("added_tokens_decoder") or {}
+            told |= {one["content"] for one in decoder.values() if one.get("special")}
+    return told
+
+
+def _content(token: Any) -> str:
+    """A token, which may be described by its properties."""
+    return str(token["content"] if isinstance(token, dict) else token)
+
+
+def _spelling(decoder: _Json | None) -> Spelling:
+    kinds = {one["type"] for one in (decoder or {}).get("decoders", [decoder or {"type": ""}])}
+    if "ByteLevel" in kinds:
+        return "bytes"
+    if "WordPiece" in kinds:
+        return "words"
+    if kinds & {"Metaspace", "Replace"}:
+        return "spaces"
+    raise ForeignError(f"a tokenizer that is put together by {decoder} is not supported.")
+
+
+def _byte_level(folder: Folder) -> _Json:
+    """GPT-2's BPE from its two files."""
+    lines = folder.text("merges.txt").split("\n")
+    merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    prefix = bool(_settings(folder).get("add_prefix_space", False))
+    return _library(
+        {"type": "BPE", "vocab": folder.json("vocab.json"), "merges": merges},
+        cuts={"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": True},
+        decoder={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+    )
+
+
+def _word_piece(folder: Folder) -> _Json:
+    """BERT's WordPiece from its one file."""
+    pieces = folder.text("vocab.txt").split("\n")
+    pieces = pieces[:-1] if pieces[-1] == "" else pieces
+    settings = _settings(folder)
+    return _library(
+        {
+            "type": "WordPiece",
+            "unk_token": _content(settings.get("unk_token", "[UNK]")),
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {piece: id for id, piece in enumerate(pieces)},
+        },
+        cuts={"type": "BertPreTokenizer"},
+        decoder={"type": "WordPiece", "prefix": "##", "cleanup": True},
+        normalizer={
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": bool(settings.get("tokenize_chinese_chars", True)),
+            "strip_accents": settings.get("strip_accents"),
+            "lowercase": bool(settings.get("do_lower_case", True)),
+        },
+    )
+
+
+def _library(model: _Json, *, cuts: _Json, decoder: _Json, normalizer: _Json | None = None) -> _Json:
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": normalizer,
+        "pre_tokenizer": cuts,
+        "post_processor": None,
+        "decoder": decoder,
+        "model": model,
+    }
+
+
+# --- SentencePiece ---------------------------------------------------------------------------------------------------
+
+
+def _with_vocabulary(folder: Folder, source: str, target: str) -> TheirTokenizer:
+    """SentencePiece files for the pieces, and vocab.json for their ids; M2M100 has its languages after those."""
+    if folder.has("target_vocab.json"):
+        raise ForeignError(f"{folder.path} has a vocabulary for each side, which is not supported: one is, for both.")
+    ids = {str(piece): int(id) for piece, id in folder.json("vocab.json").items()}
+    special = {*CONTROLS, *_told_special(folder)} | {piece for piece in ids if piece.startswith(">>")}
+    if source == target:
+        languages = _M2M100[_settings(folder).get("language_codes", "m2m100")].split()
+        names = [f"__{language}__" for language in languages]
+        ids |= {name: len(ids) + place for place, name in enumerate(names)}
+        special |= {*names}
+    ours = _sentencepiece(folder, source)
+    theirs = ours if source == target else _sentencepiece(folder, target)
+    return TheirTokenizer(ids=ids, special=frozenset(special), source=ours, target=theirs, spelling="stripped")
+
+
+def _sentencepiece_alone(folder: Folder, name: str) -> TheirTokenizer:
+    """A SentencePiece file whose ids are theirs; T5 has its sentinels after them, the last one first."""
+    cutter = _sentencepiece(folder, name)
+    processor = opened_sentencepiece(base64.b64decode(cutter.library))
+    ids = {piece: id for id, piece in enumerate(cutter.names)}
+    special = {piece for piece, id in ids.items() if processor.is_control(id) or processor.is_unknown(id)}
+    if name == "spiece.model":
+        n_extra = int(_settings(folder).get("extra_ids", 100))
+        extra = {f"<extra_id_{number}>": len(ids) + n_extra - 1 - number for number in range(n_extra)}
+        ids, special = ids | extra, special | extra.keys()
+    return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling="spaces")
+
+
+def _sentencepiece(folder: Folder, name: str) -> Cutter:
+    content = folder.read(name)
+    try:
+        processor = opened_sentencepiece(content)
+    except ValueError as error:
+        raise ForeignError(f"{folder.path / name} is no SentencePiece file: {error}.") from None
+    ids = list(range(processor.get_piece_size()))
+    names = tuple(processor.id_to_piece(ids))
+    return Cutter(base64.b64encode(content).decode(), names, any(processor.is_byte(ids)))
+
+
+def _settings(folder: Folder) -> _Json:
+    return folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}

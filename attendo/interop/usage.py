@@ -1,0 +1,199 @@
+"""How each architecture wants its texts: which of its ids means what, and what stands around a source and a target.
+
+                source              a target begins with
+    Marian      text </s>           <pad>                     (several target languages: >>de<< text </s>)
+    Pegasus     text </s>           <pad>
+    T5          text </s>           <pad>                     (the task is told in words before the text)
+    BART        <s> text </s>       </s> <s>
+    mBART-50    language text </s>  </s> language
+    M2M100      language text </s>  </s> language             (NLLB alike)
+
+What reads or continues one text has only meanings: [CLS] text [SEP] is our <s> text </s>.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attendo.errors import ConfigError, ForeignError
+from attendo.interop.folder import Folder
+from attendo.interop.their_tokenizer import TheirTokenizer
+from attendo.interop.vocabulary import Order, Usage, order_of
+
+NEAREST = 5  # languages that are named where one is not known
+
+Languages = tuple[str | None, str | None]
+
+
+def usage_of(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
+    """What the model of a folder makes of its tokenizer's ids, for the languages that were asked for."""
+    kind = str(folder.config.get("model_type"))
+    if kind not in _USAGES:
+        raise ForeignError(f"nothing is known of how a model of the type {kind!r} wants its texts.")
+    if kind not in _OF_LANGUAGES and any(languages):
+        raise ConfigError(
+            f"--source-language and --target-language: a {kind} has no languages to choose. Leave them out."
+        )
+    try:
+        return _USAGES[kind](folder, tokenizer, languages)
+    except KeyError as error:
+        raise ForeignError(f"the tokenizer in {folder.path} has no piece {error}, which a {kind} needs.") from None
+
+
+def _order(
+    folder: Folder, *, pad: int | None, start: int | None, eos: int | None, unk: int | None, **last: Any
+) -> Order:
+    size = folder.config.get("vocab_size")
+    if not isinstance(size, int) or not any(shape[:1] == (size,) for shape in folder.shapes.values()):
+        raise ForeignError(
+            f"{folder.path / 'config.json'}: vocab_size = {size!r}, and no tensor has so many rows. The files are not "
+            "of one model."
+        )
+    for name, id in (("pad", pad), ("start", start), ("eos", eos), ("unk", unk)):
+        if id is not None and not 0 <= id < size:
+            raise ForeignError(f"{folder.path}: the id {id} ({name}) is beyond the {size:,} rows of the vocabulary.")
+    return order_of(size, pad=pad, start=start, eos=eos, unk=unk, **last)
+
+
+def _said(folder: Folder, key: str) -> int | None:
+    """An id that config.json or generation_config.json names; of several ends the first."""
+    files = [folder.config, folder.json("generation_config.json") if folder.has("generation_config.json") else {}]
+    for values in files:
+        value = values.get(key)
+        value = value[0] if isinstance(value, list) and value else value
+        if isinstance(value, int):
+            return value
+    return None
+
+
+def _meanings(folder: Folder, tokenizer: TheirTokenizer) -> dict[str, int | None]:
+    """What an encoder-decoder's config says of its ids."""
+    eos = _said(folder, "eos_token_id")
+    start = _said(folder, "decoder_start_token_id")
+    pad = _said(folder, "pad_token_id")
+    if eos is None or start is None:
+        raise ForeignError(
+            f"{folder.path / 'config.json'} says neither where decoding starts nor where it ends: it needs "
+            "decoder_start_token_id and eos_token_id."
+        )
+    return {"pad": pad, "start": start, "eos": eos, "unk": tokenizer.ids["<unk>"]}
+
+
+def _marian(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
+    known = {piece[2:-2]: id for piece, id in tokenizer.ids.items() if piece.startswith(">>") and piece.endswith("<<")}
+    order = _order(folder, **_meanings(folder, tokenizer))
+    if not known:
+        return Usage(order=order)
+    return Usage(order=order, source_prefix=(_language(known, languages[1], "--target-language"),))
+
+
+def _plain(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+    return Usage(order=_order(folder, **_meanings(folder, tokenizer)))
+
+
+def _t5(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
+    order = _order(folder, **_meanings(folder, tokenizer))
+    source, target = languages
+    if (source is None) != (target is None):
+        raise ConfigError("a T5 is told both languages, or none: give --source-language and --target-language.")
+    return Usage(order=order, source_text=None if source is None else f"translate {source} to {target}:")
+
+
+def _bart(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+    begin = tokenizer.ids["<s>"]
+    return Usage(order=_order(folder, **_meanings(folder, tokenizer)), source_prefix=(begin,), target_prefix=(begin,))
+
+
+def _by_language(named: Callable[[str], str | None]) -> Callable[[Folder, TheirTokenizer, Languages], Usage]:
+    """A model of many languages; `named` gives the language that a special piece is of."""
+
+    def usage(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
+        if folder.config["model_type"] == "mbart" and _said(folder, "decoder_start_token_id") != _said(
+            folder, "eos_token_id"
+        ):
+            raise ForeignError(
+                f"{folder.path} is an mBART of 25 languages, which reads a language behind each source. That is not "
+                "supported; the mBART of 50 languages is."
+            )
+        known = {name: tokenizer.ids[piece] for piece in tokenizer.special if (name := named(piece))}
+        return Usage(
+            order=_order(folder, **_meanings(folder, tokenizer)),
+            source_prefix=(_language(known, languages[0], "--source-language"),),
+            target_prefix=(_language(known, languages[1], "--target-language"),),
+        )
+
+    return usage
+
+
+def _m2m100_language(piece: str) -> str | None:
+    """__de__ is de, and deu_Latn itself."""
+    if piece.startswith("__") and piece.endswith("__"):
+        return piece.strip("_")
+    return piece if "_" in piece and not piece.startswith(("<", "[")) else None
+
+
+def _mbart_language(piece: str) -> str | None:
+    """de_DE is itself."""
+    return piece if len(piece) == 5 and piece[2] == "_" else None
+
+
+def _language(known: Mapping[str, int], asked: str | None, option: str) -> int:
+    if asked is None:
+        raise ConfigError(f"this model is of {len(known)} languages, and is imported for one pair: give {option}.")
+    if asked not in known:
+        near = difflib.get_close_matches(asked, known, n=NEAREST, cutoff=0.3) or sorted(known)[:NEAREST]
+        raise ConfigError(
+            f"{option} {asked}: none of the {len(known)} languages of this model. The nearest: {', '.join(near)}."
+        )
+    return known[asked]
+
+
+def _bert(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+    ids = tokenizer.ids
+    meanings = {"pad": ids["[PAD]"], "start": ids["[CLS]"], "eos": ids["[SEP]"], "unk": ids["[UNK]"]}
+    return Usage(order=_order(folder, **meanings, last=(ids["[MASK]"],)), one_text=True)
+
+
+def _roberta(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+    ids = tokenizer.ids
+    meanings = {"pad": ids["<pad>"], "start": ids["<s>"], "eos": ids["</s>"], "unk": ids["<unk>"]}
+    return Usage(order=_order(folder, **meanings, last=(ids["<mask>"],)), one_text=True)
+
+
+def _decoder(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+    """GPT-2 begins with what ends a text; a Llama has a piece for either, and mostly one before every text."""
+    eos = _said(folder, "eos_token_id")
+    start = _said(folder, "bos_token_id")
+    meanings = {"pad": _said(folder, "pad_token_id"), "start": eos if start is None else start, "eos": eos}
+    order = _order(folder, **meanings, unk=tokenizer.ids.get("<unk>"))
+    return Usage(order=order, source_prefix=_put_before(folder, tokenizer, order.first[1]), one_text=True)
+
+
+def _put_before(folder: Folder, tokenizer: TheirTokenizer, start: int | None) -> tuple[int, ...]:
+    """The ids that their tokenizer puts before every text by itself."""
+    settings = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    if folder.has("tokenizer.json"):
+        processor = folder.json("tokenizer.json").get("post_processor") or {}
+        steps = [step for step in processor.get("processors", [processor]) if step.get("type") == "TemplateProcessing"]
+        pieces = [part["SpecialToken"]["id"] for step in steps for part in step["single"][:1] if "SpecialToken" in part]
+        return tuple(tokenizer.ids[piece] for piece in pieces)
+    llama = folder.config["model_type"] == "llama"
+    return (start,) if start is not None and settings.get("add_bos_token", llama) else ()
+
+
+_USAGES: dict[str, Callable[[Folder, TheirTokenizer, Languages], Usage]] = {
+    "marian": _marian,
+    "t5": _t5,
+    "pegasus": _plain,
+    "bart": _bart,
+    "mbart": _by_language(_mbart_language),
+    "m2m_100": _by_language(_m2m100_language),
+    "bert": _bert,
+    "distilbert": _bert,
+    "roberta": _roberta,
+    "roberta-prelayernorm": _roberta,
+    "xlm-roberta": _roberta,
+    "gpt2": _decoder,
+    "llama": _decoder,
+}
+_OF_LANGUAGES = ("marian", "t5", "mbart", "m2m_100")

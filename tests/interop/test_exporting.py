@@ -1,0 +1,189 @@
+"""Bundles as folders of Hugging Face Transformers: the same text in, the same pieces and probabilities out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+import attendo
+from attendo.bundle import Bundle
+from attendo.decoding.search import SearchOptions
+from attendo.errors import BundleError, ConfigError
+from attendo.interop.exporting import export_huggingface
+from attendo.interop.importing import import_model
+from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.text.tokenizer import BOS, EOS
+from tests.interop import tokenizers
+from tests.interop.foreign import randomise
+from tests.numerals import ENGLISH
+from tests.untrained import recurrent_bundle, untrained_bundle
+
+LIMIT = 13
+TEXTS = [" ".join(ENGLISH[:3]), ENGLISH[5], " ".join(ENGLISH[2:9]), "</s> is a text"]
+LEARNED = {"positions": "learned", "n_positions": 113, "position_offset": 2, "embedding_norm": True}
+T5_PARTS = {
+    "positions": "t5",
+    "scoring": "dot",
+    "norm": "rmsnorm",
+    "norm_place": "pre",
+    "biases": False,
+    "output_bias": False,
+    "embedding_scale": "one",
+}
+# What each bundle becomes, and its parts.
+OWN: dict[str, dict[str, Any]] = {
+    "Marian": {"activation": "gelu", "n_decoder_layers": 3},
+    "Pegasus": {"norm_place": "pre", "d_model": 33},
+    "BART": {**LEARNED, "embedding_scale": "one"},
+    "mBART": {**LEARNED, "norm_place": "pre"},
+    "T5": {**T5_PARTS, "tie_embeddings": "inputs", "activation": "geglu"},
+}
+
+
+def greedily(bundle: Bundle, texts: list[str]) -> list[str]:
+    translator = attendo.load(bundle.path, engine="torch")
+    return [one.text for one in translator.translate_many(texts, options=SearchOptions(beam=1), max_length=LIMIT)]
+
+
+def theirs(folder: Path) -> tuple[Any, Any]:
+    model, about = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(about.values())  # nothing missing, nothing left over
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def generated(folder: Path, texts: list[str], **options: Any) -> list[str]:
+    model, tokenizer = theirs(folder)
+    encoded = tokenizer(texts, return_tensors="pt", padding=True)
+    found = model.generate(**encoded, max_new_tokens=LIMIT, **options)
+    return tokenizer.batch_decode(found, skip_special_tokens=True)
+
+
+@pytest.fixture(scope="module", params=OWN)
+def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Bundle, Path]:
+    folder = tmp_path_factory.mktemp("own")
+    bundle = untrained_bundle(folder / "bundle", **{"tie_embeddings": "all", **OWN[request.param]})
+    if request.param == "T5":  # which has no bias there
+        weights = bundle.weights()
+        weights["output.bias"].zero_()
+        bundle.save_weights(weights, {})
+    return export_huggingface(bundle, folder / "theirs").name, bundle, folder / "theirs"
+
+
+class TestModelsThatWereTrainedHere:
+    def test_become_what_they_are(self, own: tuple[str, Bundle, Path], request: pytest.FixtureRequest) -> None:
+        assert own[0] == request.node.callspec.params["own"]
+
+    def test_the_same_pieces_and_probabilities(self, own: tuple[str, Bundle, Path]) -> None:
+        _, bundle, folder = own
+        model, tokenizer = theirs(folder)
+        encoded = tokenizer(TEXTS, return_tensors="pt", padding=True)
+        lengths = encoded["attention_mask"].sum(1)
+        for text, ids, length in zip(TEXTS, encoded["input_ids"].tolist(), lengths.tolist(), strict=True):
+            assert ids[:length] == [*bundle.tokenizers.source.encode(text), EOS]
+        torch.manual_seed(1)
+        target = torch.randint(4, 300, (len(TEXTS), 7))
+        target[:, 0] = BOS
+        ours = bundle.model().double()  # as wild as these weights are, float32 would leave a digit less
+        assert isinstance(ours, EncoderDecoder)
+        with torch.no_grad():
+            expected = ours(encoded["input_ids"], lengths, target).log_softmax(-1)
+            found = model.double()(**encoded, decoder_input_ids=target).logits.log_softmax(-1)
+        torch.testing.assert_close(found, expected, rtol=5e-5, atol=1e-4)
+
+    def test_generate_gives_the_greedy_translation(self, own: tuple[str, Bundle, Path]) -> None:
+        _, bundle, folder = own
+        assert generated(folder, TEXTS[:3]) == greedily(bundle, TEXTS[:3])
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        ({"positions": "rotary"}, "model.positions = 'rotary'"),
+        ({"share_layers": "all"}, "model.share_layers = 'all'"),
+        ({"activation": "relu2"}, "model.activation = 'relu2'"),
+        ({"norm_place": "pre", "sinusoid_layout": "fairseq", "output_bias": False}, "M2M100 has not pad_token_id = 0"),
+    ],
+)
+def test_a_model_without_a_counterpart_is_refused_by_the_setting(
+    tmp_path: Path, parts: dict[str, Any], named: str
+) -> None:
+    bundle = untrained_bundle(tmp_path / "bundle", **{"tie_embeddings": "all", **parts})
+    with pytest.raises(ConfigError) as refused:
+        export_huggingface(bundle, tmp_path / "theirs")
+    assert named in str(refused.value)
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_what_is_no_transformer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model\.kind = 'rnn'"):
+        export_huggingface(recurrent_bundle(tmp_path / "bundle"), tmp_path / "theirs")
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="exists already"):
+        export_huggingface(untrained_bundle(tmp_path / "bundle"), tmp_path)
+
+
+class TestImportedModels:
+    """A BART, whose start is also its end: one row there, and two here."""
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("theirs")
+        pieces = tokenizers.byte_level(folder, "BartTokenizer", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+        pieces.save_pretrained(folder)
+        config = transformers.BartConfig(
+            vocab_size=len(pieces),
+            d_model=22,
+            encoder_layers=2,
+            decoder_layers=1,
+            encoder_attention_heads=2,
+            decoder_attention_heads=2,
+            encoder_ffn_dim=17,
+            decoder_ffn_dim=17,
+            max_position_embeddings=67,
+            forced_bos_token_id=0,
+            forced_eos_token_id=None,
+        )
+        torch.manual_seed(3)
+        model = transformers.BartForConditionalGeneration(config)
+        randomise(model, by=0.3)
+        model.save_pretrained(folder)
+        return folder
+
+    @pytest.fixture(scope="class")
+    def bundle(self, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+        return import_model(folder, out=tmp_path_factory.mktemp("ours") / "bundle")
+
+    def test_go_back_exactly(self, folder: Path, bundle: Bundle, tmp_path: Path) -> None:
+        export_huggingface(bundle, tmp_path / "back")
+        before, after = (load_file(one / "model.safetensors") for one in (folder, tmp_path / "back"))
+        assert before.keys() == after.keys()
+        assert all(torch.equal(before[name], after[name]) for name in before)
+        _, tokenizer = theirs(tmp_path / "back")
+        expected = transformers.AutoTokenizer.from_pretrained(folder)
+        assert type(tokenizer) is type(expected)
+        assert tokenizer("The old man.")["input_ids"] == expected("The old man.")["input_ids"]
+        said, kept = (json.loads((one / "config.json").read_text()) for one in (tmp_path / "back", folder))
+        assert {key: said[key] for key in kept} == kept
+        assert generated(tmp_path / "back", ["The old man rides."], suppress_tokens=[1, 3, 4]) == greedily(
+            bundle, ["The old man rides."]
+        )
+
+    def test_a_start_that_was_trained_on_gets_a_row_of_its_own(self, bundle: Bundle, tmp_path: Path) -> None:
+        weights = bundle.weights()
+        torch.manual_seed(5)
+        weights["encoder.embedding.weight"][BOS] += torch.randn(22)
+        trained = bundle.copy(tmp_path / "trained", weights)
+        export_huggingface(trained, tmp_path / "back")
+        model, _ = theirs(tmp_path / "back")
+        assert model.config.decoder_start_token_id == model.config.vocab_size - 1
+        texts = ["The old man rides.", "tiny"]
+        never = [1, 3, 4, model.config.decoder_start_token_id]  # <pad>, <unk>, <mask>, and where decoding starts
+        assert generated(tmp_path / "back", texts, suppress_tokens=never) == greedily(trained, texts)
+        assert all(greedily(trained, texts))
+        assert greedily(trained, texts) != greedily(bundle, texts)

@@ -1,0 +1,373 @@
+"""Folders of Hugging Face become bundles that say the same; those that mean harm, or are not whole, become nothing."""
+
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import attendo
+from attendo.decoding.search import SearchOptions
+from attendo.drafting import one_line
+from attendo.errors import ConfigError, ForeignError
+from attendo.interop.folder import LARGEST_FILE, open_folder
+from attendo.interop.vocabulary import Order
+from attendo.translator import Translator
+from tests.cli.command import attendo as command
+from tests.cli.command import unchanged
+from tests.interop import models
+
+TEXTS = ["The old man rides 5 bicycles.", "naïve  ÄÖÜ!", "a", "The tiny man (don't) été"]
+
+
+def load(bundle: Path) -> Translator:
+    return attendo.load(bundle, engine="torch", device="cpu")
+
+
+def assert_same(bundle: Path, model: Any, tokenizer: Any, **options: Any) -> None:
+    """Greedy search finds the ids that `generate` finds, with what attendo never writes ruled out."""
+    translator, order = load(bundle), Order.from_json(attendo.open_bundle(bundle).interop()["order"])
+    before = translator.tokenizers.target.before
+    seen = set()
+    for text in TEXTS:
+        source = translator.tokenizers.source.encode(text)
+        search = SearchOptions(beam=1)
+        ((found,),) = translator.engine.search([source], [23], search, prefixes=[before] if before else None)
+        with torch.inference_mode():
+            ids = model.generate(
+                **tokenizer(text, return_tensors="pt"),
+                num_beams=1,
+                do_sample=False,
+                max_new_tokens=23,
+                suppress_tokens=[tokenizer.pad_token_id, tokenizer.unk_token_id],
+                **options,
+            )[0, 1:].tolist()
+        ids = [id for id in ids if id != tokenizer.eos_token_id]
+        assert list(found.ids) == [order.back[id] for id in ids]
+        if not before:
+            said = tokenizer.decode(ids, skip_special_tokens=True)
+            assert one_line(translator.tokenizers.target.decode(found.ids)) == said
+        seen.add(found.ids)
+    assert len(seen) > 1
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("marian")
+    return models.marian(folder / "theirs"), folder / "theirs"
+
+
+class TestTheSameTranslations:
+    def test_marian_by_the_command(self, marian, tmp_path):
+        (model, tokenizer), folder = marian
+        found = command("import", folder, "--out", tmp_path / "bundle", "--json").json()
+        assert found == {"bundle": str(tmp_path / "bundle"), "task": "translate"}
+        assert_same(tmp_path / "bundle", model, tokenizer)
+        facts = command("info", tmp_path / "bundle", "--json").json()
+        assert facts["data"]["imported"] == {"architecture": "MarianMTModel", "folder": "theirs"}
+        assert facts["scores"]["weights"] == "imported from theirs"
+        assert "Marian" in (tmp_path / "bundle" / "card.md").read_text()
+
+    def test_scores_are_theirs(self, marian, tmp_path):
+        (model, tokenizer), folder = marian
+        attendo.import_model(folder, out=tmp_path / "bundle")
+        target = "The green man"
+        (score,) = load(tmp_path / "bundle").score(["The old man"], [target])
+        labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            loss = model(**tokenizer("The old man", return_tensors="pt"), labels=labels).loss
+        assert score.n_pieces == labels.shape[1]
+        assert score.log_prob == pytest.approx(-float(loss) * labels.shape[1], abs=1e-4)
+
+    def test_bart(self, tmp_path):
+        model, tokenizer = models.bart(tmp_path / "theirs")
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+        translator = load(tmp_path / "bundle")
+        assert translator.tokenizers.source.pieces(translator.tokenizers.source.before) == ["their <s>"]
+        assert_same(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=0)
+
+    def test_m2m100_for_one_pair_of_languages(self, tmp_path):
+        model, tokenizer = models.m2m100(tmp_path / "theirs")
+        found = command(
+            *("import", tmp_path / "theirs", "--out", tmp_path / "bundle"),
+            *("--source-language", "en", "--target-language", "de", "--quiet"),
+        )
+        assert (found.code, found.out, found.err) == (0, f"{tmp_path / 'bundle'}\n", "")
+        translator = load(tmp_path / "bundle")
+        assert translator.languages == ("en", "de")
+        assert_same(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=tokenizer.get_lang_id("de"))
+        inspected = attendo.inspect(tmp_path / "bundle", "The old man")
+        assert isinstance(inspected, attendo.Inspection)
+        assert inspected.source.pieces[0] == "__en__"
+        assert inspected.target.pieces[0] == "__de__"
+
+    @pytest.mark.parametrize(
+        ("make", "source", "target"), [(models.nllb, "eng_Latn", "deu_Latn"), (models.mbart50, "en_XX", "de_DE")]
+    )
+    def test_languages_of_one_tokenizer_file(self, make, source, target, tmp_path):
+        model, tokenizer = make(tmp_path / "theirs")
+        attendo.import_model(
+            tmp_path / "theirs", out=tmp_path / "bundle", source_language=source, target_language=target
+        )
+        forced = tokenizer.convert_tokens_to_ids(target)
+        assert_same(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=forced)
+
+    def test_a_t5_is_told_what_to_do(self, tmp_path):
+        model, tokenizer = models.t5(tmp_path / "theirs")
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "plain")
+        assert_same(tmp_path / "plain", model, tokenizer)
+        attendo.import_model(
+            tmp_path / "theirs", out=tmp_path / "told", source_language="English", target_language="German"
+        )
+        told = load(tmp_path / "told").tokenizers.source.encode("The old man")
+        plain = load(tmp_path / "plain").tokenizers.source.encode("translate English to German: The old man")
+        assert told == plain
+        with pytest.raises(ConfigError, match="both languages"):
+            attendo.import_model(tmp_path / "theirs", out=tmp_path / "half", source_language="English")
+
+    def test_a_marian_of_several_target_languages(self, marian, tmp_path):
+        (_, tokenizer), folder = marian
+        shutil.copytree(folder, tmp_path / "theirs")
+        vocabulary = json.loads((folder / "vocab.json").read_text())
+        replaced = list(vocabulary)[-2:-1]
+        vocabulary = {">>fra<<" if piece in replaced else piece: id for piece, id in vocabulary.items()}
+        (tmp_path / "theirs" / "vocab.json").write_text(json.dumps(vocabulary))
+        with pytest.raises(ConfigError, match=r"of 1 languages.*--target-language"):
+            attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="fra")
+        source = load(tmp_path / "bundle").tokenizers.source
+        theirs = type(tokenizer).from_pretrained(tmp_path / "theirs")
+        order = Order.from_json(attendo.open_bundle(tmp_path / "bundle").interop()["order"])
+        ids = theirs(">>fra<< The man", add_special_tokens=False)["input_ids"]
+        assert source.encode("The man") == [order.back[id] for id in ids]
+        assert source.pieces(source.before) == [">>fra<<"]
+
+    def test_an_mbart_of_25_languages_is_refused(self, tmp_path):
+        models.mbart50(tmp_path / "theirs")
+        config(decoder_start_token_id=7)(tmp_path / "theirs")
+        with pytest.raises(ForeignError, match="mBART of 25 languages"):
+            attendo.import_model(
+                tmp_path / "theirs", out=tmp_path / "bundle", source_language="en_XX", target_language="de_DE"
+            )
+
+    @pytest.mark.parametrize(
+        ("source", "target", "words"),
+        [
+            (None, "de", "of 100 languages.*--source-language"),
+            ("en", None, "--target-language"),
+            ("en", "ger", "--target-language ger: none of the 100 languages.*nearest"),
+        ],
+    )
+    def test_a_language_that_is_missing_or_unknown(self, source, target, words, tmp_path):
+        models.m2m100(tmp_path / "theirs")
+        with pytest.raises(ConfigError, match=words):
+            attendo.import_model(
+                tmp_path / "theirs", out=tmp_path / "bundle", source_language=source, target_language=target
+            )
+
+    def test_a_model_without_languages_has_none_to_choose(self, tmp_path):
+        models.bart(tmp_path / "theirs")
+        with pytest.raises(ConfigError, match="bart has no languages"):
+            attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="de")
+
+    def test_half_precision_and_shards(self, marian, tmp_path):
+        _, folder = marian
+        whole = attendo.import_model(folder, out=tmp_path / "whole").weights()
+        for half in (torch.float16, torch.bfloat16):
+            shutil.copytree(folder, tmp_path / str(half))
+            (tmp_path / str(half) / "model.safetensors").unlink()
+            tensors = {name: one.to(half) for name, one in load_file(folder / "model.safetensors").items()}
+            split(tensors, tmp_path / str(half))
+            found = attendo.import_model(tmp_path / str(half), out=tmp_path / f"bundle-{half}").weights()
+            assert found.keys() == whole.keys()
+            for name, tensor in found.items():
+                assert tensor.dtype == torch.float32
+                assert torch.equal(tensor, whole[name].to(half).float())
+
+
+def split(tensors: dict[str, torch.Tensor], folder: Path) -> None:
+    """The tensors in three files and an index."""
+    names = sorted(tensors)
+    where = {name: f"model-{number % 3}.safetensors" for number, name in enumerate(names)}
+    for file in set(where.values()):
+        save_file({name: tensors[name] for name in names if where[name] == file}, folder / file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+
+
+def config(**values: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        found = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**found, **values}))
+
+    return change
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors")
+
+    return changed
+
+
+def header(change: Callable[[dict[str, Any]], object], *, length: int | None = None) -> Callable[[Path], None]:
+    """A safetensors file whose header says something else."""
+
+    def changed(folder: Path) -> None:
+        content = (folder / "model.safetensors").read_bytes()
+        (size,) = struct.unpack("<Q", content[:8])
+        said = json.loads(content[8 : 8 + size])
+        change(said)
+        new = json.dumps(said).encode()
+        (folder / "model.safetensors").write_bytes(
+            struct.pack("<Q", len(new) if length is None else length) + new + content[8 + size :]
+        )
+
+    return changed
+
+
+def text(name: str, content: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text(content)
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def linked(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).rename(folder.parent / "elsewhere")
+        (folder / name).symlink_to(folder.parent / "elsewhere")
+
+    return change
+
+
+def sparse(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        with (folder / name).open("wb") as file:
+            file.truncate(LARGEST_FILE + 1)
+
+    return change
+
+
+def shards(**values: Any) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        (folder / "model.safetensors.index.json").write_text(json.dumps(values))
+
+    return change
+
+
+def without(*names: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return change
+
+
+def a_folder(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return change
+
+
+FIRST = "model.shared.weight"
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a pickle only": (pickled, "only as pytorch_model.bin.*could run code"),
+    "no weights": (without("model.safetensors"), "model.safetensors is missing"),
+    "a link to other weights": (linked("model.safetensors"), "leads out of the folder.*cp -rL"),
+    "a link to another config": (linked("config.json"), "leads out of the folder"),
+    "a link to another vocabulary": (linked("vocab.json"), "leads out of the folder"),
+    "an index that leads out": (shards(weight_map={FIRST: "../elsewhere.safetensors"}), "leads out of the folder"),
+    "an index of nothing": (shards(weights=[]), "no weight_map"),
+    "an index of a missing file": (shards(weight_map={FIRST: "x.safetensors"}), "x.safetensors is missing"),
+    "an index of a missing tensor": (shards(weight_map={"x": "model.safetensors"}), "lacks the tensor x"),
+    "remote code": (config(auto_map={"AutoModel": "evil.Model"}), "code of its own.*auto_map"),
+    "trusted code": (config(trust_remote_code=True), "code of its own.*trust_remote_code"),
+    "an absurd vocabulary": (config(vocab_size=10**12), "vocab_size = 1000000000000"),
+    "absurd layers": (config(encoder_layers=10**9), "n_encoder_layers = 1,000,000,000"),
+    "an absurd width": (config(d_model=2**40), "d_model = 1,099,511,627,776"),
+    "layers that are not there": (config(encoder_layers=2), "lacks the tensor model.encoder.layers.1"),
+    "a number that is none": (config(d_model="wide"), "d_model"),
+    "an id beyond the vocabulary": (config(decoder_start_token_id=10**6), "beyond"),
+    "an unknown architecture": (config(architectures=["EvilModel"]), "EvilModel.*MarianMTModel"),
+    "no architecture": (config(architectures=None), "the architecture None"),
+    "an unknown activation": (config(activation_function="exec"), "activation_function = 'exec'"),
+    "a wrong shape": (weights(lambda all: all.update({FIRST: all[FIRST][:, :-1].clone()})), f"{FIRST} has shape"),
+    "a missing tensor": (
+        weights(lambda all: all.pop("model.encoder.layers.0.fc1.weight")),
+        "lacks the tensor model.encoder.layers.0.fc1.weight",
+    ),
+    "an extra tensor": (
+        weights(lambda all: all.update({"extra.weight": torch.zeros(2)})),
+        "has the tensor extra.weight",
+    ),
+    "an absurd header": (header(dict.copy, length=2**60), "header claims"),
+    "an absurd tensor": (header(lambda said: said[FIRST].update(shape=[2**40, 2**20])), "does not fit"),
+    "a negative shape": (header(lambda said: said[FIRST].update(shape=[-1, 2])), "impossible shape"),
+    "an unknown type": (header(lambda said: said[FIRST].update(dtype="F8_E4M3")), "F8_E4M3"),
+    "a header of nothing": (text("model.safetensors", "\x08\0\0\0\0\0\0\0[1,2,33]"), "damaged"),
+    "an empty file": (text("model.safetensors", ""), "header claims"),
+    "no tokenizer": (
+        without("vocab.json", "source.spm", "target.spm"),
+        "has no tokenizer",
+    ),
+    "broken JSON": (text("config.json", "{"), "config.json is not valid JSON"),
+    "deep JSON": (text("config.json", "[" * 100_000), "config.json is not valid JSON"),
+    "JSON that is a list": (text("config.json", "[]"), "must hold keys and values"),
+    "no text": (lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe"), "not UTF-8"),
+    "no config": (without("config.json"), "config.json is missing"),
+    "a folder as a config": (
+        a_folder("config.json"),
+        "config.json is missing",
+    ),
+    "a vocabulary of other things": (text("vocab.json", '{"a": [1]}'), "damaged or of an unknown form"),
+    "a huge vocabulary": (sparse("vocab.json"), "no such file needs more"),
+    "a broken SentencePiece file": (text("source.spm", "no"), "no SentencePiece file"),
+    "a SentencePiece file less": (without("target.spm"), "target.spm is missing"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_or_broken_folder_is_refused_with_a_sentence(what, marian, tmp_path):
+    _, folder = marian
+    shutil.copytree(folder, tmp_path / "theirs")
+    change, words = HOSTILE[what]
+    change(tmp_path / "theirs")
+    with unchanged_if_small(tmp_path):
+        found = command("import", tmp_path / "theirs", "--out", tmp_path / "bundle", "--quiet")
+    assert found.code == 4
+    assert found.out == ""
+    lines = found.err.splitlines()
+    assert len(lines) == 1, found.err
+    with pytest.raises(ForeignError, match=words):
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+
+
+def unchanged_if_small(folder: Path) -> Any:
+    """Nothing is left behind; a file of hundreds of megabytes is not read for that."""
+    small = all(path.stat().st_size < LARGEST_FILE for path in folder.rglob("*") if path.is_file())
+    return unchanged(folder if small else folder / "nothing")
+
+
+@pytest.mark.parametrize(("name", "words"), [("missing", "does not exist"), ("file", "is a file")])
+def test_what_is_no_folder(name, words, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ForeignError, match=words):
+        open_folder(tmp_path / name)
+
+
+def test_a_bundle_is_never_written_over(marian, tmp_path):
+    _, folder = marian
+    (tmp_path / "bundle").mkdir()
+    found = command("import", folder, "--out", tmp_path / "bundle")
+    assert found.code == 4
+    assert "exists already" in found.err
