@@ -38,6 +38,8 @@ def usage_of(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) ->
         return _USAGES[kind](folder, tokenizer, languages)
     except KeyError as error:
         raise ForeignError(f"the tokenizer in {folder.path} has no piece {error}, which a {kind} needs.") from None
+    except (AttributeError, TypeError, IndexError) as error:  # what was read is of no kind that was expected
+        raise ForeignError(f"the files of the tokenizer in {folder.path} are damaged: {error}.") from None
 
 
 def _order(

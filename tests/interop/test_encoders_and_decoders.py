@@ -349,6 +349,13 @@ def test_names_of_older_files_are_known(foreign: Callable[[str], Foreign], tmp_p
         ("llama", {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1.0}}, "of the kind 'llama3'"),
         ("llama", {"attention_bias": True}, "attention_bias = True and mlp_bias = False"),
         ("vit", {"patch_size": [3, 2]}, r"patch_size = \[3, 2\]"),
+        ("vit", {"image_size": "large"}, "is damaged"),
+        ("vit", {"hidden_size": "large"}, "d_model = 'large'"),
+        ("roberta", {"pad_token_id": None}, "is damaged"),
+        ("roberta", {"max_position_embeddings": 2}, "n_positions = 0"),
+        ("gpt2", {"n_embd": {}, "n_inner": None}, "is damaged"),
+        ("llama", {"num_attention_heads": 0, "head_dim": None}, "is damaged"),
+        ("llama", {"rope_parameters": [1]}, "is damaged"),
     ],
 )
 def test_what_attendo_has_not_is_named(
