@@ -113,6 +113,7 @@ class TestTheSameTranslations:
         attendo.import_model(
             tmp_path / "theirs", out=tmp_path / "bundle", source_language=source, target_language=target
         )
+        assert load(tmp_path / "bundle").languages == (source.partition("_")[0], target.partition("_")[0])
         forced = tokenizer.convert_tokens_to_ids(target)
         assert_same(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=forced)
 
@@ -123,6 +124,7 @@ class TestTheSameTranslations:
         attendo.import_model(
             tmp_path / "theirs", out=tmp_path / "told", source_language="English", target_language="German"
         )
+        assert load(tmp_path / "told").languages == ("en", "de")
         told = load(tmp_path / "told").tokenizers.source.encode("The old man")
         plain = load(tmp_path / "plain").tokenizers.source.encode("translate English to German: The old man")
         assert told == plain
