@@ -17,7 +17,7 @@ from typing import Any
 
 from attendo.errors import ConfigError, ForeignError
 from attendo.interop.folder import Folder
-from attendo.interop.their_tokenizer import TheirTokenizer
+from attendo.interop.their_tokenizer import TheirTokenizer, token_text
 from attendo.interop.vocabulary import Order, Usage, order_of
 
 NEAREST = 5  # languages that are named where one is not known
@@ -150,16 +150,21 @@ def _language(known: Mapping[str, int], asked: str | None, option: str) -> int:
     return known[asked]
 
 
-def _bert(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
-    ids = tokenizer.ids
-    meanings = {"pad": ids["[PAD]"], "start": ids["[CLS]"], "eos": ids["[SEP]"], "unk": ids["[UNK]"]}
-    return Usage(order=_order(folder, **meanings, last=(ids["[MASK]"],)), one_text=True)
+def _reader(*usual: str) -> Callable[[Folder, TheirTokenizer, Languages], Usage]:
+    """An encoder, by what its tokenizer calls padding, beginning, end, unknown and mask, or calls them usually."""
+
+    def usage(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+        told = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+        keys = ("pad_token", "cls_token", "sep_token", "unk_token", "mask_token")
+        names = [token_text(told.get(key) or name) for key, name in zip(keys, usual, strict=True)]
+        pad, start, eos, unk, mask = (tokenizer.ids[name] for name in names)
+        return Usage(order=_order(folder, pad=pad, start=start, eos=eos, unk=unk, last=(mask,)), one_text=True)
+
+    return usage
 
 
-def _roberta(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
-    ids = tokenizer.ids
-    meanings = {"pad": ids["<pad>"], "start": ids["<s>"], "eos": ids["</s>"], "unk": ids["<unk>"]}
-    return Usage(order=_order(folder, **meanings, last=(ids["<mask>"],)), one_text=True)
+_bert = _reader("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
+_roberta = _reader("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 
 
 def _decoder(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:

@@ -55,6 +55,13 @@ def roberta(folder: Path, name: str) -> tuple[Any, Any]:
     return tokenizer, getattr(transformers, name)(config)
 
 
+def multilingual(folder: Path) -> tuple[Any, Any]:
+    """A BERT with the pieces of a RoBERTa, as multilingual sentence encoders are."""
+    tokenizer, _ = roberta(folder, "RobertaModel")
+    config = transformers.BertConfig(vocab_size=len(tokenizer), max_position_embeddings=61, pad_token_id=1, **SIZES)
+    return tokenizer, transformers.BertModel(config)
+
+
 def distilbert(folder: Path, name: str) -> tuple[Any, Any]:
     tokenizer = tokenizers.word_piece(folder, lower=False)
     sizes = {"dim": 22, "n_layers": 2, "n_heads": 2, "hidden_dim": 17, "max_position_embeddings": 31}
@@ -84,6 +91,7 @@ CASES: dict[str, Callable[[Path], tuple[Any, Any]]] = {
     "bert with labels": lambda folder: bert(folder, "BertForSequenceClassification"),
     "roberta": lambda folder: roberta(folder, "RobertaForMaskedLM"),
     "roberta with labels": lambda folder: roberta(folder, "RobertaForSequenceClassification"),
+    "multilingual": multilingual,
     "distilbert": lambda folder: distilbert(folder, "DistilBertForMaskedLM"),
     "distilbert with labels": lambda folder: distilbert(folder, "DistilBertForSequenceClassification"),
     "gpt2": gpt2,
@@ -126,7 +134,7 @@ def test_gaps_are_filled_with_the_same_pieces(name: str, imported: Callable[[str
         ]
 
 
-@pytest.mark.parametrize("name", ["bert", "bert alone", "roberta", "distilbert"])
+@pytest.mark.parametrize("name", ["bert", "bert alone", "multilingual", "roberta", "distilbert"])
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_texts_have_the_same_vectors(name: str, pooling: Any, imported: Callable[[str], Imported]) -> None:
     bundle, tokenizer, model, _ = imported(name)
