@@ -14,7 +14,6 @@ from attendo.models.presets import PresetName, sizes
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import parameter_table
 
-
 FACTS = ("imported", "pairs", "tokens_per_epoch", "fingerprint", "validation")
 
 

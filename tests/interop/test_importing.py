@@ -1,6 +1,7 @@
 """Folders of Hugging Face become bundles that say the same; those that mean harm, or are not whole, become nothing."""
 
 import json
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -347,10 +348,8 @@ def test_a_hostile_or_broken_folder_is_refused_with_a_sentence(what, marian, tmp
         found = command("import", tmp_path / "theirs", "--out", tmp_path / "bundle", "--quiet")
     assert found.code == 4
     assert found.out == ""
-    lines = found.err.splitlines()
-    assert len(lines) == 1, found.err
-    with pytest.raises(ForeignError, match=words):
-        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+    (line,) = found.err.splitlines()
+    assert re.search(words, line), line
 
 
 def unchanged_if_small(folder: Path) -> Any:
