@@ -270,6 +270,26 @@ def test_a_language_model_is_trained_further(name: str, imported: Callable[[str]
     assert Generator.from_bundle(trained).score([tokenizers.LINES[0]]).nats == pytest.approx(expected, abs=1e-4)
 
 
+def test_a_masked_language_model_is_trained_further(imported: Callable[[str], Imported], tmp_path: Path) -> None:
+    bundle = imported("roberta").bundle
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{line}\n" for line in tokenizers.LINES), encoding="utf-8")
+    settings = {"task": "masked-language-model", "adapt_from": str(bundle.path), "data": {"source": str(text)}}
+    training = {"steps": 7, "batch_tokens": 400, "learning_rate": 0.01, "average": 0, "validate_every": 1}
+    trained = attendo.train(settings={**settings, "training": training}, out=tmp_path / "run")
+    losses = [entry["loss"] for entry in trained.read_log() if entry["event"] == "validation"]
+    assert losses[-1] < losses[0]
+    export_huggingface(trained, tmp_path / "back")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    model = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "back").eval()
+    batch = tokenizer(f"The {tokenizer.mask_token} man rides.", return_tensors="pt")
+    with torch.inference_mode():
+        logits = model(**batch).logits[0][batch.input_ids[0] == tokenizer.mask_token_id]
+        logits[:, tokenizer.all_special_ids] = -torch.inf
+    (guesses,) = Filler.from_bundle(trained).fill("The [MASK] man rides.", top=3)
+    assert [guess.piece for guess in guesses] == tokenizer.convert_ids_to_tokens(logits[0].topk(3).indices.tolist())
+
+
 def test_pictures_of_any_size_have_the_same_labels(tmp_path: Path) -> None:
     torch.manual_seed(3)
     names = {"id2label": {0: "crane", 1: "dog", 2: "crane"}, "label2id": {"crane": 2, "dog": 1}}  # a bird, a machine
