@@ -53,6 +53,8 @@ def assert_same(bundle: Path, model: Any, tokenizer: Any, **options: Any) -> Non
         if not before:
             said = tokenizer.decode(ids, skip_special_tokens=True)
             assert one_line(translator.tokenizers.target.decode(found.ids)) == said
+        by_text = translator.translate(text, beam=1, split=False, check=False, max_length=23)
+        assert by_text.text == one_line(translator.tokenizers.target.decode(found.ids))
         seen.add(found.ids)
     assert len(seen) > 1
 
