@@ -76,8 +76,8 @@ def bart() -> Any:
 
 
 def mbart() -> Any:
-    ids = {**FAIRSEQ, "decoder_start_token_id": 29}  # a language
-    return transformers.MBartForConditionalGeneration(transformers.MBartConfig(**SIZES, **ids, scale_embedding=True))
+    config = transformers.MBartConfig(**SIZES, **FAIRSEQ, scale_embedding=True)
+    return transformers.MBartForConditionalGeneration(config)
 
 
 def m2m100() -> Any:
