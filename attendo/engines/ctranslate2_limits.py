@@ -10,6 +10,8 @@ def representable(config: ModelConfig) -> str | None:
     """Why CTranslate2 cannot run such a model, in a sentence; None: it can."""
     if not isinstance(config, TransformerConfig):
         return f"its kind is '{config.kind}', and of attendo's models CTranslate2 runs Transformers alone"
+    if not config.read_end:
+        return "read_end is false, and CTranslate2 sees all of a source"
     if config.positions == "complex":
         return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
     if config.scoring == "additive":

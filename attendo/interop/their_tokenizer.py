@@ -75,7 +75,7 @@ class TheirTokenizer:
         """Both sides in our ids, each with what stands around its texts."""
         back = usage.order.back
         before = [back[row] for row in usage.source_prefix]
-        after = [back[row] for row in (usage.source_suffix or ())[:-1]]
+        after = [back[row] for row in usage.source_suffix or ()]
         source = self._ours(self.source, usage.order, before, after)
         if usage.source_text is not None:
             source = self._ours(self.source, usage.order, source.encode(usage.source_text), after)

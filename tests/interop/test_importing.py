@@ -45,8 +45,7 @@ def assert_same(bundle: Path, model: Any, tokenizer: Any, **options: Any) -> Non
                 num_beams=1,
                 do_sample=False,
                 max_new_tokens=23,
-                suppress_tokens=[tokenizer.pad_token_id, tokenizer.unk_token_id],
-                **options,
+                **{"suppress_tokens": [tokenizer.pad_token_id, tokenizer.unk_token_id], **options},
             )[0, 1:].tolist()
         ids = [id for id in ids if id != tokenizer.eos_token_id]
         assert list(found.ids) == [order.back[id] for id in ids]
@@ -151,13 +150,16 @@ class TestTheSameTranslations:
         assert source.encode("The man") == [order.back[id] for id in ids]
         assert source.pieces(source.before) == [">>fra<<"]
 
-    def test_an_mbart_of_25_languages_is_refused(self, tmp_path):
-        models.mbart50(tmp_path / "theirs")
-        config(decoder_start_token_id=7)(tmp_path / "theirs")
-        with pytest.raises(ForeignError, match="mBART of 25 languages"):
-            attendo.import_model(
-                tmp_path / "theirs", out=tmp_path / "bundle", source_language="en_XX", target_language="de_DE"
-            )
+    def test_an_mbart_of_25_languages_ends_a_source_with_its_language(self, tmp_path):
+        model, tokenizer = models.mbart25(tmp_path / "theirs")
+        attendo.import_model(
+            tmp_path / "theirs", out=tmp_path / "bundle", source_language="en_XX", target_language="de_DE"
+        )
+        source = load(tmp_path / "bundle").tokenizers.source
+        assert source.pieces(source.encode("man"))[-2:] == ["</s>", "en_XX"]
+        start = tokenizer.convert_tokens_to_ids("de_DE")
+        never = [tokenizer.pad_token_id, tokenizer.unk_token_id, start]
+        assert_same(tmp_path / "bundle", model, tokenizer, decoder_start_token_id=start, suppress_tokens=never)
 
     @pytest.mark.parametrize(
         ("source", "target", "words"),
