@@ -11,7 +11,7 @@ def representable(config: ModelConfig) -> str | None:
     if not isinstance(config, TransformerConfig):
         return f"its kind is '{config.kind}', and of attendo's models CTranslate2 runs Transformers alone"
     if not config.read_end:
-        return "read_end is false, and CTranslate2 sees all of a source"
+        return f"with read_end '{config.read_end}' the </s> of a source is not seen, and CTranslate2 sees all of it"
     if config.positions == "complex":
         return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
     if config.scoring == "additive":

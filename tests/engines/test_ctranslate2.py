@@ -104,6 +104,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "relu2": {"activation": "relu2"},
     "scaled embeddings": {"norm": "scalenorm", "embedding_norm": True},
     "hidden text": {"n_extra": 3},
+    "sources that end otherwise": {"read_end": False},
 }
 
 
