@@ -52,12 +52,14 @@ class Setting:
 
     default: what it is where config.json does not say.
     words: (ours, theirs) where the two have different values for the same thing; the first that fits is written.
+    refused: values of ours that they have nothing for.
     """
 
     ours: str
     theirs: str | tuple[str, ...]
     default: Any
     words: tuple[tuple[Any, Any], ...] | None = None
+    refused: tuple[Any, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -294,7 +296,8 @@ class Architecture:
                 yield f"model.{field.name} = {value!r}, and there it is {wanted!r}"
         for setting in self.settings:
             value = getattr(config, setting.ours)
-            if setting.words is not None and value not in (ours for ours, _ in setting.words):
+            known = setting.words is None or value in (ours for ours, _ in setting.words)
+            if not known or value in setting.refused:
                 yield f"model.{setting.ours} = {value!r}, for which there is no {' or '.join(setting.keys)}"
 
     def our_weights(self, config: ModelConfig, folder: Folder, orders: Orders | None) -> Weights:

@@ -93,6 +93,7 @@ LLAMA_SIZES = {
 ONE_END = {"bos_token_id": 30, "eos_token_id": 30}  # GPT-2 has one id for beginning, end and unknown
 LLAMA_IDS = {"bos_token_id": 1, "eos_token_id": 2}
 
+READER: dict[str, Any] = {"vocab_size": V, "positions": "learned", "activation": "gelu"}
 READING = order_of(V, pad=PAD, start=5, eos=7, unk=3, last=(11,))
 WRITING = order_of(V, pad=None, start=30, eos=30, unk=30)
 LLAMA_ORDER = order_of(V, pad=None, start=1, eos=2, unk=0)
@@ -374,6 +375,8 @@ def test_what_attendo_has_not_is_named(
     [
         (MASKED_BERT, BertConfig(vocab_size=V, positions="learned", norm_place="pre"), "norm_place = 'pre'"),
         (MASKED_BERT, BertConfig(vocab_size=V), "positions = 'sinusoidal'"),
+        (MASKED_BERT, BertConfig(**READER, n_segments=0), "n_segments = 0"),
+        (MASKED_BERT, BertConfig(**{**READER, "activation": "relu"}), "activation = 'relu'"),
         (GPT2, GPTConfig(vocab_size=V), "positions = 'sinusoidal'"),
         (LLAMA, GPTConfig(vocab_size=V, positions="rotary", norm="rmsnorm"), "norm_place = 'post'"),
         (
@@ -386,5 +389,5 @@ def test_what_attendo_has_not_is_named(
     ],
 )
 def test_a_setting_without_a_counterpart_is_named(architecture: Architecture, config: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=f"model.{words}, and there it is"):
+    with pytest.raises(ConfigError, match=f"model.{words}, (and there it is|for which there is no)"):
         architecture.their_settings(config, Orders(READING, READING))
