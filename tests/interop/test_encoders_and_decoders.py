@@ -391,3 +391,9 @@ def test_what_attendo_has_not_is_named(
 def test_a_setting_without_a_counterpart_is_named(architecture: Architecture, config: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=f"model.{words}, (and there it is|for which there is no)"):
         architecture.their_settings(config, Orders(READING, READING))
+
+
+def test_two_settings_that_are_one_there_are_named() -> None:
+    parts: dict[str, Any] = {"positions": "rotary", "norm": "rmsnorm", "norm_place": "pre", "activation": "swiglu"}
+    config = GPTConfig(vocab_size=V, d_key=6, d_value=4, embedding_scale="one", output_bias=False, **parts)
+    assert list(LLAMA.differences(config)) == ["model.d_key = 6 and model.d_value = 4, which are one head_dim"]
