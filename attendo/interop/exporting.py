@@ -68,6 +68,7 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
             **bundle.interop().get("config", {}),
             **architecture.their_settings(config, orders),
             **export.said,
+            **dict.fromkeys(("dtype", "torch_dtype"), "float32"),  # by its new and its old name; whatever was read
         },
         **architecture.files(config),
     }

@@ -332,9 +332,8 @@ class TestFaults:
     ],
 )
 def test_what_a_marian_has_not_is_named(parts: dict[str, Any], named: str) -> None:
-    sizes = {"source_vocab_size": V, "target_vocab_size": V, "d_model": 22, "n_heads": 2, "sinusoid_layout": "halves"}
-    if parts == {"positions": "rotary"}:
-        sizes = {**sizes, "d_model": 24}
+    sizes: dict[str, Any] = {"source_vocab_size": V, "target_vocab_size": V, "d_model": 24, "n_heads": 2}
+    sizes["sinusoid_layout"] = "halves"
     order = their_order(transformers.MarianConfig(**MARIANS), size=V)
     config = TransformerConfig(**{**sizes, **parts})
     with pytest.raises(ConfigError, match=named):
