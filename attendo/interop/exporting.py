@@ -62,13 +62,14 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
     require_new(out)
     export = _given_back(bundle) if bundle.interop() else _made(bundle)
     architecture, config, orders = export.architecture, export.config, export.orders
+    said: Mapping[str, Any] = bundle.interop().get("config", {})
     texts = {
         # What was read with the model, what its settings say now, and last what has to be so.
         "config.json": {
-            **bundle.interop().get("config", {}),
+            **{key: value for key, value in said.items() if key != "torch_dtype"},  # the old name of dtype
             **architecture.their_settings(config, orders),
             **export.said,
-            **dict.fromkeys(("dtype", "torch_dtype"), "float32"),  # by its new and its old name; whatever was read
+            "dtype": "float32",  # of the tensors, whatever was read
         },
         **architecture.files(config),
     }
