@@ -94,7 +94,7 @@ class CTranslate2Engine:
         scores: bool = False,
         reporter: Reporter | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, none longer than its limit.
+        """The best hypotheses for each source, none longer than its limit, each beginning with its prefix, if any.
 
         CTranslate2 has one limit for a whole batch. A search that ends before its own limit ends in the same way under
         every longer one. One that does not is cut at its limit if it is greedy, which is the same again; a beam search
@@ -104,7 +104,8 @@ class CTranslate2Engine:
         nobody sees them: with `scores`, and for the order of a search that was done once more, the model's own are
         computed from the ids.
         """
-        if reason := unsupported(options, prefixes=prefixes is not None, phrases=phrases is not None and any(phrases)):
+        begun = prefixes if prefixes is not None and any(prefixes) else None
+        if reason := unsupported(options, prefixes=begun is not None, phrases=phrases is not None and any(phrases)):
             raise UnableError(f"the ctranslate2 engine cannot search so: {reason}. Use the torch engine.")
         self._require_positions(max(map(len, sources), default=0))
         reach = limits if self.longest_target is None else [min(limit, self.longest_target) for limit in limits]
@@ -112,7 +113,7 @@ class CTranslate2Engine:
         again: dict[int, list[int]] = {}  # limit -> sentences
         batches = self._batches(sources, range(len(sources)), batch_size, batch_tokens, beam=options.beam)
         # One step more than the longest limit permits: that shows whether a search has ended before.
-        jobs = (self._start(sources, rows, max(reach[i] for i in rows) + 1, options) for rows in batches)
+        jobs = (self._start(sources, begun, rows, max(reach[i] for i in rows) + 1, options) for rows in batches)
         for job in (reporter or Silent()).track(self._ahead(jobs), "Translating", len(batches)):
             for i, one in zip(job.rows, job.results, strict=True):
                 several = _best_first(one.result(), options)
@@ -125,7 +126,7 @@ class CTranslate2Engine:
                     several = [several[0][: reach[i]]]
                 found[i] = [_unscored(tokens, limits[i]) for tokens in several[: options.n_best]]
         jobs = (
-            self._start(sources, rows, limit, options, all_ended=True)
+            self._start(sources, begun, rows, limit, options, all_ended=True)
             for limit, reached in again.items()
             for rows in self._batches(sources, reached, batch_size, batch_tokens, beam=options.beam)
         )
@@ -188,9 +189,16 @@ class CTranslate2Engine:
             self._require_positions(limit)
 
     def _start(
-        self, sources: Sequence[Ids], rows: list[int], limit: int, options: SearchOptions, *, all_ended: bool = False
+        self,
+        sources: Sequence[Ids],
+        prefixes: Sequence[Ids] | None,
+        rows: list[int],
+        limit: int,
+        options: SearchOptions,
+        *,
+        all_ended: bool = False,
     ) -> _Job:
-        """Lets a worker search, for at most `limit` steps.
+        """Lets a worker search, for at most `limit` steps, those of a prefix counted.
 
         A beam search ends after the first step at which `beam` hypotheses have ended, and gives the best `beam`. With
         `all_ended` it gives all that have ended, and goes on until there are twice as many or it has reached its limit.
@@ -198,6 +206,7 @@ class CTranslate2Engine:
         factor = 2 if all_ended else 1
         results = self.translator.translate_batch(
             [_source_tokens(sources[i]) for i in rows],
+            target_prefix=None if prefixes is None else [list(map(_name, prefixes[i])) for i in rows],
             beam_size=options.beam,
             num_hypotheses=options.beam * factor,
             patience=factor,

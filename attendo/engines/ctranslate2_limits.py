@@ -10,6 +10,8 @@ def representable(config: ModelConfig) -> str | None:
     """Why CTranslate2 cannot run such a model, in a sentence; None: it can."""
     if not isinstance(config, TransformerConfig):
         return f"its kind is '{config.kind}', and of attendo's models CTranslate2 runs Transformers alone"
+    if not config.read_end:
+        return f"with read_end '{config.read_end}' the </s> of a source is not seen, and CTranslate2 sees all of it"
     if config.positions == "complex":
         return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
     if config.scoring == "additive":
@@ -37,8 +39,8 @@ def unsupported(options: SearchOptions, *, prefixes: bool = False, phrases: bool
         return "it has no groups that avoid each other (diversity_groups)"
     if options.no_repeat_ngram:
         return "it gives the probability of what may not be repeated to the rest (no_repeat_ngram)"
-    if prefixes:
-        return "it leaves the log probability of a prefix out of the score (prefixes)"
+    if prefixes and options.beam > 1:
+        return "a beam of it cannot end right behind a prefix (prefixes)"
     if phrases:
         return "it cannot be made to say what a translation must hold (phrases)"
     if options.beam > 1 and options.stopping != "first":

@@ -92,4 +92,4 @@ def _feed_forward(config: TransformerConfig, n: int) -> int:
 
 def _matrices(config: TransformerConfig) -> int:
     """Of a feed-forward network."""
-    return 3 if config.activation == "swiglu" else 2
+    return 3 if config.activation in ("swiglu", "geglu") else 2

@@ -52,12 +52,14 @@ class Setting:
 
     default: what it is where config.json does not say.
     words: (ours, theirs) where the two have different values for the same thing; the first that fits is written.
+    refused: values of ours that they have nothing for.
     """
 
     ours: str
     theirs: str | tuple[str, ...]
     default: Any
     words: tuple[tuple[Any, Any], ...] | None = None
+    refused: tuple[Any, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -294,8 +296,20 @@ class Architecture:
                 yield f"model.{field.name} = {value!r}, and there it is {wanted!r}"
         for setting in self.settings:
             value = getattr(config, setting.ours)
-            if setting.words is not None and value not in (ours for ours, _ in setting.words):
+            known = setting.words is None or value in (ours for ours, _ in setting.words)
+            if not known or value in setting.refused:
                 yield f"model.{setting.ours} = {value!r}, for which there is no {' or '.join(setting.keys)}"
+        yield from self._parted(config)
+
+    def _parted(self, config: ModelConfig) -> Iterator[str]:
+        """Settings of ours with different values that are one setting there; rates may be any."""
+        said: dict[str, str] = {}
+        for setting in self.settings:
+            for key in setting.keys:
+                other = said.setdefault(key, setting.ours)
+                values = _settled(config, other), _settled(config, setting.ours)
+                if values[0] != values[1] and setting.ours not in config.rates:
+                    yield f"model.{other} = {values[0]!r} and model.{setting.ours} = {values[1]!r}, which are one {key}"
 
     def our_weights(self, config: ModelConfig, folder: Folder, orders: Orders | None) -> Weights:
         """Their tensors as the weights of the model of these settings; all are checked before the first is read."""

@@ -1,8 +1,10 @@
 """BART, post-norm, and mBART, pre-norm: learned positions, of which the first two stand for none, and a norm on top."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from attendo.interop.architecture import Architecture, Entry, Setting
+from attendo.interop.folder import Folder, said_id
 from attendo.interop.stacks import (
     ONE_VOCABULARY,
     blocks,
@@ -39,6 +41,18 @@ BART = Architecture(
     entries=_entries,
 )
 
+
+def _with_end(folder: Folder) -> dict[str, Any]:
+    """What config.json says, and how a source ends: </s> where decoding starts with that (50 languages), and otherwise
+    a language behind it (25 languages)."""
+    ids = [said_id(folder, key) for key in ("decoder_start_token_id", "eos_token_id")]
+    return {**folder.config, "read_end": ids[0] == ids[1]}
+
+
+def _without_end(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != "read_end"}
+
+
 MBART = Architecture(
     name="mBART",
     model_type="mbart",
@@ -46,8 +60,10 @@ MBART = Architecture(
     task="translate",
     kind=TransformerConfig,
     implied={**_PARTS, "norm_place": "pre"},
-    settings=_SETTINGS,
+    settings=(*_SETTINGS, Setting("read_end", "read_end", True)),
     vocabularies=ONE_VOCABULARY,
     required={"tie_word_embeddings": True},
+    said=_with_end,
+    told=_without_end,
     entries=_entries,
 )

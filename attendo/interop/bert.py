@@ -36,7 +36,7 @@ SIZES = (
     Setting("n_layers", "num_hidden_layers", 12),
     Setting("n_heads", "num_attention_heads", 12),
     Setting("d_ff", "intermediate_size", 3072),
-    Setting("n_segments", "type_vocab_size", 2),
+    Setting("n_segments", "type_vocab_size", 2, refused=(0,)),
     Setting("norm_eps", "layer_norm_eps", 1e-12),
     Setting("residual_dropout", "hidden_dropout_prob", 0.1),
     Setting("attention_dropout", "attention_probs_dropout_prob", 0.1),

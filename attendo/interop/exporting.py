@@ -24,7 +24,7 @@ from attendo.errors import ConfigError
 from attendo.interop.architecture import Architecture, Given, Orders, Same, VocabularyRows
 from attendo.interop.architectures import ARCHITECTURES
 from attendo.interop.importing import order_of_bundle, their_files
-from attendo.interop.labels import label_names
+from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
 from attendo.interop.refusals import require_new
 from attendo.interop.vocabulary import Order
@@ -62,12 +62,14 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
     require_new(out)
     export = _given_back(bundle) if bundle.interop() else _made(bundle)
     architecture, config, orders = export.architecture, export.config, export.orders
+    said: Mapping[str, Any] = bundle.interop().get("config", {})
     texts = {
         # What was read with the model, what its settings say now, and last what has to be so.
         "config.json": {
-            **bundle.interop().get("config", {}),
+            **{key: value for key, value in said.items() if key != "torch_dtype"},  # the old name of dtype
             **architecture.their_settings(config, orders),
             **export.said,
+            "dtype": "float32",  # of the tensors, whatever was read
         },
         **architecture.files(config),
     }
@@ -254,5 +256,8 @@ def _reordered(name: str, tensor: Tensor, order_D: Tensor) -> Tensor:
 
 
 def _labels(bundle: Bundle) -> dict[str, Any]:
-    labels = bundle.data().get("labels")
-    return {} if labels is None else label_names(labels)
+    """What config.json says of the labels, unless they are those that the model came with."""
+    labels, came_with = bundle.data().get("labels"), bundle.interop().get("config")
+    if labels is None or (came_with is not None and labels_in(came_with) == labels):
+        return {}
+    return label_names(labels)

@@ -153,6 +153,17 @@ def open_folder(path: Path | str) -> Folder:
     return Folder(path, config)
 
 
+def said_id(folder: Folder, key: str) -> int | None:
+    """An id that config.json or generation_config.json names; of several ends the first."""
+    files = [folder.config, folder.json("generation_config.json") if folder.has("generation_config.json") else {}]
+    for values in files:
+        value = values.get(key)
+        value = value[0] if isinstance(value, list) and value else value
+        if isinstance(value, int):
+            return value
+    return None
+
+
 def _code_asked(config: Mapping[str, Any]) -> str | None:
     """The key by which a config wants Python files of the folder, or of a hub, to be run."""
     return next((key for key in ("auto_map", "trust_remote_code", "custom_pipelines") if config.get(key)), None)

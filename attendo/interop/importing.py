@@ -26,6 +26,7 @@ from attendo.models.settings import BertConfig, LayerConfig, ModelConfig, Vision
 from attendo.models.transformer import parameter_table
 from attendo.recipe import DataConfig, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent
+from attendo.text.language_names import language_code
 from attendo.text.pair import TokenizerPair
 from attendo.training.settings import TrainingConfig
 
@@ -156,8 +157,9 @@ def _max_length(config: ModelConfig, folder: Folder) -> int:
     if not isinstance(config, LayerConfig):
         return MAX_LENGTH
     if config.kind != "transformer":
-        told = folder.config.get("max_position_embeddings", MAX_LENGTH)
-        positions = config.n_positions if config.positions == "learned" else min(told, LONGEST)
+        told = folder.config.get("max_position_embeddings")
+        told = min(told, LONGEST) if isinstance(told, int) and told > 0 else MAX_LENGTH
+        positions = config.n_positions if config.positions == "learned" else told
         return min(positions, longest_sentence(folder) or positions)
     if config.positions != "learned":
         return MAX_LENGTH
@@ -181,4 +183,9 @@ def _codes(folder: Folder, languages: Languages) -> tuple[str, str] | None:
     source, target = languages[0] or told.get("source_lang"), languages[1] or told.get("target_lang")
     if not isinstance(source, str) or not isinstance(target, str):
         return None
-    return source.partition("_")[0].lower(), target.partition("_")[0].lower()
+    return _code(source), _code(target)
+
+
+def _code(language: str) -> str:
+    """en_XX is en, eng_Latn eng, and English en."""
+    return language_code(language).partition("_")[0].lower()

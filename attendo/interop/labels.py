@@ -8,21 +8,30 @@ from attendo.interop.folder import Folder
 
 
 def their_labels(folder: Folder) -> list[str]:
-    """The labels in the order of their numbers; two of them, without names, where config.json does not say."""
-    names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    """The labels in the order of their numbers, at least two."""
     try:
-        found = {int(number): str(name) for number, name in names.items()}
-    except (AttributeError, ValueError):
-        raise ForeignError(f"{folder.path / 'config.json'}: id2label = {names!r} has no numbers of labels.") from None
-    if sorted(found) != list(range(len(found))) or len(set(found.values())) != len(found):
+        found = labels_in(folder.config)
+    except (AttributeError, KeyError, ValueError):
         raise ForeignError(
-            f"{folder.path / 'config.json'}: id2label must number its labels 0, 1, 2, … and name no two alike."
-        )
+            f"{folder.path / 'config.json'}: id2label must number its labels 0, 1, 2, … and names them otherwise."
+        ) from None
     if len(found) < 2:
         raise ForeignError(
             f"{folder.path / 'config.json'} has one label: the model gives a number, and attendo's tell labels apart."
         )
-    return [found[number] for number in range(len(found))]
+    return found
+
+
+def labels_in(config: Mapping[str, Any]) -> list[str]:
+    """The labels that a config.json names; two, if it does not say. Of two that are called alike, as two kinds of
+    cranes are in ImageNet, the second has its number behind its name."""
+    names = config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    numbered = {int(number): str(name) for number, name in names.items()}
+    found: list[str] = []
+    for number in range(len(numbered)):
+        name = numbered[number]
+        found.append(f"{name} ({number})" if name in found else name)
+    return found
 
 
 def with_n_labels(folder: Folder) -> dict[str, Any]:

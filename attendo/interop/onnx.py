@@ -58,6 +58,10 @@ def export_onnx(bundle: Bundle, out: Path) -> Path:
             f"--to onnx: {bundle.path} cannot be written so: its kind is '{config.kind}', and of attendo's models the "
             "Transformers are written as ONNX. Use --to attendo."
         )
+    if not config.read_end:
+        raise ForeignError(
+            f"--to onnx: {bundle.path} cannot be written so: read_end is false, and graphs see all of a source."
+        )
     if bundle.text is not None:
         require_own_tokenizer(bundle, "onnx")
     require_new(out)

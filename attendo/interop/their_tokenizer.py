@@ -75,7 +75,7 @@ class TheirTokenizer:
         """Both sides in our ids, each with what stands around its texts."""
         back = usage.order.back
         before = [back[row] for row in usage.source_prefix]
-        after = [back[row] for row in (usage.source_suffix or ())[:-1]]
+        after = [back[row] for row in usage.source_suffix or ()]
         source = self._ours(self.source, usage.order, before, after)
         if usage.source_text is not None:
             source = self._ours(self.source, usage.order, source.encode(usage.source_text), after)
@@ -237,15 +237,15 @@ def _told_special(folder: Folder) -> set[str]:
             values = folder.json(name)
             for key, value in values.items():
                 if key.endswith("_token") and value is not None:
-                    told.add(_content(value))
+                    told.add(token_text(value))
                 elif key in ("additional_special_tokens", "extra_special_tokens") and isinstance(value, list):
-                    told |= {_content(one) for one in value}
+                    told |= {token_text(one) for one in value}
             decoder = values.get("added_tokens_decoder") or {}
             told |= {one["content"] for one in decoder.values() if one.get("special")}
     return told
 
 
-def _content(token: Any) -> str:
+def token_text(token: Any) -> str:
     """A token, which may be described by its properties."""
     return str(token["content"] if isinstance(token, dict) else token)
 
@@ -281,7 +281,7 @@ def _word_piece(folder: Folder) -> _Json:
     return _library(
         {
             "type": "WordPiece",
-            "unk_token": _content(settings.get("unk_token", "[UNK]")),
+            "unk_token": token_text(settings.get("unk_token", "[UNK]")),
             "continuing_subword_prefix": "##",
             "max_input_chars_per_word": 100,
             "vocab": {piece: id for id, piece in enumerate(pieces)},

@@ -5,6 +5,7 @@
     Pegasus     text </s>           <pad>
     T5          text </s>           <pad>                     (the task is told in words before the text)
     BART        <s> text </s>       </s> <s>
+    mBART-25    text </s> language  language
     mBART-50    language text </s>  </s> language
     M2M100      language text </s>  </s> language             (NLLB alike)
 
@@ -16,10 +17,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attendo.errors import ConfigError, ForeignError
-from attendo.interop.folder import Folder
-from attendo.interop.their_tokenizer import TheirTokenizer
+from attendo.interop.folder import Folder, said_id
+from attendo.interop.their_tokenizer import TheirTokenizer, token_text
 from attendo.interop.vocabulary import Order, Usage, order_of
 
+OPTIONS = ("--source-language", "--target-language")
 NEAREST = 5  # languages that are named where one is not known
 
 Languages = tuple[str | None, str | None]
@@ -38,6 +40,8 @@ def usage_of(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) ->
         return _USAGES[kind](folder, tokenizer, languages)
     except KeyError as error:
         raise ForeignError(f"the tokenizer in {folder.path} has no piece {error}, which a {kind} needs.") from None
+    except (AttributeError, TypeError, IndexError) as error:  # what was read is of no kind that was expected
+        raise ForeignError(f"the files of the tokenizer in {folder.path} are damaged: {error}.") from None
 
 
 def _order(
@@ -55,22 +59,11 @@ def _order(
     return order_of(size, pad=pad, start=start, eos=eos, unk=unk, **last)
 
 
-def _said(folder: Folder, key: str) -> int | None:
-    """An id that config.json or generation_config.json names; of several ends the first."""
-    files = [folder.config, folder.json("generation_config.json") if folder.has("generation_config.json") else {}]
-    for values in files:
-        value = values.get(key)
-        value = value[0] if isinstance(value, list) and value else value
-        if isinstance(value, int):
-            return value
-    return None
-
-
 def _meanings(folder: Folder, tokenizer: TheirTokenizer) -> dict[str, int | None]:
     """What an encoder-decoder's config says of its ids."""
-    eos = _said(folder, "eos_token_id")
-    start = _said(folder, "decoder_start_token_id")
-    pad = _said(folder, "pad_token_id")
+    eos = said_id(folder, "eos_token_id")
+    start = said_id(folder, "decoder_start_token_id")
+    pad = said_id(folder, "pad_token_id")
     if eos is None or start is None:
         raise ForeignError(
             f"{folder.path / 'config.json'} says neither where decoding starts nor where it ends: it needs "
@@ -108,19 +101,14 @@ def _by_language(named: Callable[[str], str | None]) -> Callable[[Folder, TheirT
     """A model of many languages; `named` gives the language that a special piece is of."""
 
     def usage(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
-        if folder.config["model_type"] == "mbart" and _said(folder, "decoder_start_token_id") != _said(
-            folder, "eos_token_id"
-        ):
-            raise ForeignError(
-                f"{folder.path} is an mBART of 25 languages, which reads a language behind each source. That is not "
-                "supported; the mBART of 50 languages is."
-            )
         known = {name: tokenizer.ids[piece] for piece in tokenizer.special if (name := named(piece))}
-        return Usage(
-            order=_order(folder, **_meanings(folder, tokenizer)),
-            source_prefix=(_language(known, languages[0], "--source-language"),),
-            target_prefix=(_language(known, languages[1], "--target-language"),),
-        )
+        source, target = (_language(known, *one) for one in zip(languages, OPTIONS, strict=True))
+        start, eos = (said_id(folder, key) for key in ("decoder_start_token_id", "eos_token_id"))
+        if folder.config["model_type"] == "mbart" and start != eos and eos is not None:  # 25 languages
+            meanings = {"pad": said_id(folder, "pad_token_id"), "eos": eos, "unk": tokenizer.ids["<unk>"]}
+            return Usage(order=_order(folder, start=target, **meanings), source_suffix=(eos, source))
+        order = _order(folder, **_meanings(folder, tokenizer))
+        return Usage(order=order, source_prefix=(source,), target_prefix=(target,))
 
     return usage
 
@@ -148,23 +136,28 @@ def _language(known: Mapping[str, int], asked: str | None, option: str) -> int:
     return known[asked]
 
 
-def _bert(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
-    ids = tokenizer.ids
-    meanings = {"pad": ids["[PAD]"], "start": ids["[CLS]"], "eos": ids["[SEP]"], "unk": ids["[UNK]"]}
-    return Usage(order=_order(folder, **meanings, last=(ids["[MASK]"],)), one_text=True)
+def _reader(*usual: str) -> Callable[[Folder, TheirTokenizer, Languages], Usage]:
+    """An encoder, by what its tokenizer calls padding, beginning, end, unknown and mask, or calls them usually."""
+
+    def usage(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+        told = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+        keys = ("pad_token", "cls_token", "sep_token", "unk_token", "mask_token")
+        names = [token_text(told.get(key) or name) for key, name in zip(keys, usual, strict=True)]
+        pad, start, eos, unk, mask = (tokenizer.ids[name] for name in names)
+        return Usage(order=_order(folder, pad=pad, start=start, eos=eos, unk=unk, last=(mask,)), one_text=True)
+
+    return usage
 
 
-def _roberta(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
-    ids = tokenizer.ids
-    meanings = {"pad": ids["<pad>"], "start": ids["<s>"], "eos": ids["</s>"], "unk": ids["<unk>"]}
-    return Usage(order=_order(folder, **meanings, last=(ids["<mask>"],)), one_text=True)
+_bert = _reader("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
+_roberta = _reader("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 
 
 def _decoder(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
     """GPT-2 begins with what ends a text; a Llama has a piece for either, and mostly one before every text."""
-    eos = _said(folder, "eos_token_id")
-    start = _said(folder, "bos_token_id")
-    meanings = {"pad": _said(folder, "pad_token_id"), "start": eos if start is None else start, "eos": eos}
+    eos = said_id(folder, "eos_token_id")
+    start = said_id(folder, "bos_token_id")
+    meanings = {"pad": said_id(folder, "pad_token_id"), "start": eos if start is None else start, "eos": eos}
     order = _order(folder, **meanings, unk=tokenizer.ids.get("<unk>"))
     return Usage(order=order, source_prefix=_put_before(folder, tokenizer, order.first[1]), one_text=True)
 

@@ -74,7 +74,7 @@ class Order:
 class Usage:
     """How a model of theirs wants its texts, in ids of theirs.
 
-    A source is source_prefix, text, source_suffix (None: </s> alone, as ours); a target begins with order.first[1], and
+    A source is source_prefix, text, source_suffix (None: </s>, as ours); a target begins with order.first[1], and
     target_prefix and the text follow. What reads or continues one text has sources alone: `one_text`.
     """
 

@@ -54,7 +54,8 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> DecoderCache:
         """Reads the source once; returns where decoding starts from."""
-        mask = padding_mask(source_lengths_B, source_BS.shape[1])
+        seen_B = source_lengths_B if self.config.read_end else source_lengths_B - 1
+        mask = padding_mask(seen_B, source_BS.shape[1])
         return self.decoder.start(self.encoder(source_BS, mask), mask)
 
     def hidden(

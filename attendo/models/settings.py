@@ -39,6 +39,7 @@ class ModelConfig(Settings):
     rates = RATES
     n_extra = 0  # ids after those of the tokenizer
     n_heads = 1  # of each attention
+    read_end = True  # whether the encoder sees the </s> of a source
 
     @property
     def batch_statistics(self) -> bool:
@@ -211,6 +212,7 @@ class TransformerConfig(LayerConfig):
     output_scale: ScaleName = "one"  # of the vectors that logits are made of: as they are, or divided by √d_model
     share_encoder_decoder: bool = False  # self-attention and feed-forward network, layer by layer
     n_extra: Annotated[int, NOT_NEGATIVE] = 0  # ids after those of the tokenizer, which stand for what is hidden
+    read_end: bool = True  # the encoder sees the </s> of a source; False: the tokenizer ends it in another way
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
         yield from super().conflicts()

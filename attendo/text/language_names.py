@@ -43,3 +43,8 @@ _NAMES = {
 def language_name(code: str) -> str:
     """`de`, `de-AT` → German; a code that is not known is its own name."""
     return _NAMES.get(code.partition("-")[0], code)
+
+
+def language_code(name: str) -> str:
+    """The other way: German → `de`; a name that is not known is its own code."""
+    return next((code for code, known in _NAMES.items() if known == name), name)

@@ -104,6 +104,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "relu2": {"activation": "relu2"},
     "scaled embeddings": {"norm": "scalenorm", "embedding_norm": True},
     "hidden text": {"n_extra": 3},
+    "sources that end otherwise": {"read_end": False},
 }
 
 
@@ -514,12 +515,16 @@ class TestTheSearch:
         with pytest.raises(UnableError, match="Use the torch engine"):
             engine.search([[5]], [3], options)
 
-    def test_prefixes_are_refused_and_all_ways_here_are_not(self, both):
-        engine, _ = both
-        assert unsupported(SearchOptions(beam=1), prefixes=True)
-        with pytest.raises(ConfigError, match="prefix"):
-            engine.search([[5]], [3], SearchOptions(beam=1), prefixes=[[7]])
+    def test_no_way_here_is_one_of_them(self):
         assert not any(unsupported(options) for options in WAYS.values())
+
+    def test_greedy_search_goes_on_from_a_prefix_and_a_beam_does_not(self, both):
+        ours, theirs = both
+        prefixes = [one[:limit] for one, limit in zip(random_ids(23, len(SOURCES), 3, V_TARGET), LIMITS, strict=True)]
+        expected = theirs.search(SOURCES, LIMITS, SearchOptions(beam=1), prefixes=prefixes)
+        assert_same(ours.search(SOURCES, LIMITS, SearchOptions(beam=1), prefixes=prefixes, scores=True), expected)
+        with pytest.raises(UnableError, match="right behind a prefix"):
+            ours.search([[5]], [3], SearchOptions(beam=2), prefixes=[[7]])
 
 
 WITHOUT_TORCH = """

@@ -29,7 +29,7 @@ SIZES = (
     *("source_vocab_size", "target_vocab_size", "n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads"),
     *("d_key", "d_value", "sinusoid_layout", "n_positions", "max_distance", "n_buckets", "bucket_distance"),
     *("window", "chunk", "left_chunks", "layers_per_group", "kind", "n_extra"),
-    *("norm_eps", "rotary_base", "position_offset", "output_bias", "output_scale"),  # for models of others
+    *("norm_eps", "rotary_base", "position_offset", "output_bias", "output_scale", "read_end"),  # for models of others
 )
 
 TITLES = ("week4: transformers", "Transformer Q&A", "Transformer", "大模型基础", "Paper reading")

@@ -67,6 +67,16 @@ def mbart50(folder: Path) -> tuple[Any, Any]:
     return _alone(transformers.MBartForConditionalGeneration(config), tokenizer, folder)
 
 
+def mbart25(folder: Path) -> tuple[Any, Any]:
+    """Decoding starts with a language, which config.json does not name."""
+    tokenizer = made.from_sentencepiece(folder, "MBartTokenizer", "sentencepiece.bpe.model")
+    tokenizer.src_lang = "en_XX"
+    config = transformers.MBartConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=97, decoder_start_token_id=None, **SIZES
+    )
+    return _alone(transformers.MBartForConditionalGeneration(config), tokenizer, folder)
+
+
 def t5(folder: Path) -> tuple[Any, Any]:
     tokenizer = made.from_sentencepiece(folder, "T5Tokenizer", "spiece.model", **made.T5)
     config = transformers.T5Config(

@@ -93,6 +93,7 @@ LLAMA_SIZES = {
 ONE_END = {"bos_token_id": 30, "eos_token_id": 30}  # GPT-2 has one id for beginning, end and unknown
 LLAMA_IDS = {"bos_token_id": 1, "eos_token_id": 2}
 
+READER: dict[str, Any] = {"vocab_size": V, "positions": "learned", "activation": "gelu"}
 READING = order_of(V, pad=PAD, start=5, eos=7, unk=3, last=(11,))
 WRITING = order_of(V, pad=None, start=30, eos=30, unk=30)
 LLAMA_ORDER = order_of(V, pad=None, start=1, eos=2, unk=0)
@@ -349,6 +350,13 @@ def test_names_of_older_files_are_known(foreign: Callable[[str], Foreign], tmp_p
         ("llama", {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1.0}}, "of the kind 'llama3'"),
         ("llama", {"attention_bias": True}, "attention_bias = True and mlp_bias = False"),
         ("vit", {"patch_size": [3, 2]}, r"patch_size = \[3, 2\]"),
+        ("vit", {"image_size": "large"}, "is damaged"),
+        ("vit", {"hidden_size": "large"}, "d_model = 'large'"),
+        ("roberta", {"pad_token_id": None}, "is damaged"),
+        ("roberta", {"max_position_embeddings": 2}, "n_positions = 0"),
+        ("gpt2", {"n_embd": {}, "n_inner": None}, "is damaged"),
+        ("llama", {"num_attention_heads": 0, "head_dim": None}, "is damaged"),
+        ("llama", {"rope_parameters": [1]}, "is damaged"),
     ],
 )
 def test_what_attendo_has_not_is_named(
@@ -367,6 +375,8 @@ def test_what_attendo_has_not_is_named(
     [
         (MASKED_BERT, BertConfig(vocab_size=V, positions="learned", norm_place="pre"), "norm_place = 'pre'"),
         (MASKED_BERT, BertConfig(vocab_size=V), "positions = 'sinusoidal'"),
+        (MASKED_BERT, BertConfig(**READER, n_segments=0), "n_segments = 0"),
+        (MASKED_BERT, BertConfig(**{**READER, "activation": "relu"}), "activation = 'relu'"),
         (GPT2, GPTConfig(vocab_size=V), "positions = 'sinusoidal'"),
         (LLAMA, GPTConfig(vocab_size=V, positions="rotary", norm="rmsnorm"), "norm_place = 'post'"),
         (
@@ -379,5 +389,11 @@ def test_what_attendo_has_not_is_named(
     ],
 )
 def test_a_setting_without_a_counterpart_is_named(architecture: Architecture, config: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=f"model.{words}, and there it is"):
+    with pytest.raises(ConfigError, match=f"model.{words}, (and there it is|for which there is no)"):
         architecture.their_settings(config, Orders(READING, READING))
+
+
+def test_two_settings_that_are_one_there_are_named() -> None:
+    parts: dict[str, Any] = {"positions": "rotary", "norm": "rmsnorm", "norm_place": "pre", "activation": "swiglu"}
+    config = GPTConfig(vocab_size=V, d_key=6, d_value=4, embedding_scale="one", output_bias=False, **parts)
+    assert list(LLAMA.differences(config)) == ["model.d_key = 6 and model.d_value = 4, which are one head_dim"]

@@ -18,6 +18,7 @@ from attendo.data.text_batch import TextBatch
 from attendo.decoding.search import SearchOptions
 from attendo.engines.choice import open_engine
 from attendo.errors import AttendoError
+from attendo.interop import onnx
 from attendo.interop.onnx import export_onnx, write_graphs
 from attendo.models.bert import build_bert, build_classifier
 from attendo.models.family import build_model
@@ -230,9 +231,13 @@ def test_every_part(name, tmp_path):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("parts", [{}, {"positions": "learned", "n_positions": 43, "norm_place": "pre"}])
-def test_a_language_model(parts, tmp_path):
+def test_a_language_model(parts, tmp_path, monkeypatch):
+    """Also with weights in a file of their own, as large ones are."""
+    if parts:
+        monkeypatch.setattr(onnx, "LARGEST_FILE", 0)
     model = shaken(build_gpt(GPTConfig(vocab_size=VOCAB_SIZE, n_layers=2, **SIZES, **parts)))
     write_graphs(model, tmp_path)
+    assert (tmp_path / "decoder.onnx.data").exists() == bool(parts)
     decoder = onnxruntime.InferenceSession(tmp_path / "decoder.onnx")
     for seed, (B, _, T) in enumerate([*BATCHES, (5, 0, 37)]):
         ids_BT, _ = draw(B, T, seed)

@@ -143,11 +143,18 @@ def nllb(tmp_path_factory):
     return folder / "one"
 
 
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("t5")
+    FAST["t5"][0](folder / "files").save_pretrained(folder / "one")
+    return folder / "one"
+
+
 class TestAFolder:
     """Marian's and NLLB's once more: what stands around texts, and that all of it survives being saved."""
 
     def test_every_text_has_what_belongs_around_it(self, nllb):
-        around = {"source_prefix": ["eng_Latn"], "source_suffix": ["</s>", "</s>"], "target_prefix": ["deu_Latn"]}
+        around = {"source_prefix": ["eng_Latn"], "source_suffix": ["</s>"], "target_prefix": ["deu_Latn"]}
         pair, _ = taken_over(nllb, ("<pad>", "</s>", "</s>", "<unk>"), **around)
         source, target = (one.pieces(one.encode("man")) for one in (pair.source, pair.target))
         assert source == ["eng_Latn", "▁man", "</s>"]
@@ -174,6 +181,13 @@ class TestAFolder:
         special = {order.back[id] for piece, id in read_their_tokenizer(Folder(nllb, {})).ids.items() if piece == typed}
         ids = pair.source.encode(f"a {typed} b")
         assert not special & (set(ids) - {UNK})
+        assert len(ids) > 3
+
+    @pytest.mark.parametrize("typed", ["</s>", "<unk>", "<pad>", "<extra_id_3>"])
+    def test_unigram_does_not_either(self, typed, t5):
+        pair, order = taken_over(t5, ("<pad>", "<pad>", "</s>", "<unk>"))
+        ids = pair.source.encode(f"a {typed} b")
+        assert order.back[read_their_tokenizer(Folder(t5, {})).ids[typed]] not in set(ids) - {UNK}
         assert len(ids) > 3
 
     def test_it_is_kept_by_its_files(self, nllb, tmp_path):

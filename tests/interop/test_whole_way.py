@@ -83,6 +83,8 @@ def test_adapters_alone_and_chosen_layers_alone_are_trained_too(imported):
         moved = {name for name in new if not torch.equal(new[name], old[name])}
         assert moved
         assert bundle.interop() == imported.interop()
+        small = bundle.copy(bundle.path.with_name(f"{bundle.path.name}-small"), new)
+        assert small.interop() == imported.interop()
         assert not [name for name in moved if name.startswith("encoder.")] or bundle is adapters
 
 
