@@ -56,7 +56,7 @@ class AutoEngine:
                 [sources[i] for i in rows],
                 [limits[i] for i in rows],
                 options,
-                prefixes=None if prefixes is None or engine is self.fast else [prefixes[i] for i in rows],
+                prefixes=None if prefixes is None else [prefixes[i] for i in rows],
                 phrases=None if phrases is None or engine is self.fast else [phrases[i] for i in rows],
                 parts=None if parts is None else [parts[i] for i in rows],
                 batch_size=batch_size,
@@ -65,12 +65,11 @@ class AutoEngine:
                 reporter=reporter,
             )
 
-        beyond = unsupported(options) is not None
         none = [()] * len(sources)
         asked = zip(none if prefixes is None else prefixes, none if phrases is None else phrases, strict=True)
         lengths = (max(len(source), limit) for source, limit in zip(sources, limits, strict=True))
         fits = [
-            not (beyond or prefix or held) and self._reaches(length)
+            unsupported(options, prefixes=bool(prefix), phrases=bool(held)) is None and self._reaches(length)
             for (prefix, held), length in zip(asked, lengths, strict=True)
         ]
         return self._divided(fits, by)

@@ -104,7 +104,8 @@ class CTranslate2Engine:
         nobody sees them: with `scores`, and for the order of a search that was done once more, the model's own are
         computed from the ids.
         """
-        if reason := unsupported(options, prefixes=prefixes is not None, phrases=phrases is not None and any(phrases)):
+        begun = prefixes is not None and any(prefixes)
+        if reason := unsupported(options, prefixes=begun, phrases=phrases is not None and any(phrases)):
             raise UnableError(f"the ctranslate2 engine cannot search so: {reason}. Use the torch engine.")
         self._require_positions(max(map(len, sources), default=0))
         reach = limits if self.longest_target is None else [min(limit, self.longest_target) for limit in limits]
@@ -112,7 +113,10 @@ class CTranslate2Engine:
         again: dict[int, list[int]] = {}  # limit -> sentences
         batches = self._batches(sources, range(len(sources)), batch_size, batch_tokens, beam=options.beam)
         # One step more than the longest limit permits: that shows whether a search has ended before.
-        jobs = (self._start(sources, rows, max(reach[i] for i in rows) + 1, options) for rows in batches)
+        jobs = (
+            self._start(sources, rows, max(reach[i] for i in rows) + 1, options, prefixes if begun else None)
+            for rows in batches
+        )
         for job in (reporter or Silent()).track(self._ahead(jobs), "Translating", len(batches)):
             for i, one in zip(job.rows, job.results, strict=True):
                 several = _best_first(one.result(), options)
@@ -188,7 +192,14 @@ class CTranslate2Engine:
             self._require_positions(limit)
 
     def _start(
-        self, sources: Sequence[Ids], rows: list[int], limit: int, options: SearchOptions, *, all_ended: bool = False
+        self,
+        sources: Sequence[Ids],
+        rows: list[int],
+        limit: int,
+        options: SearchOptions,
+        prefixes: Sequence[Ids] | None = None,
+        *,
+        all_ended: bool = False,
     ) -> _Job:
         """Lets a worker search, for at most `limit` steps.
 
@@ -198,6 +209,7 @@ class CTranslate2Engine:
         factor = 2 if all_ended else 1
         results = self.translator.translate_batch(
             [_source_tokens(sources[i]) for i in rows],
+            target_prefix=None if prefixes is None else [list(map(_name, prefixes[i])) for i in rows],
             beam_size=options.beam,
             num_hypotheses=options.beam * factor,
             patience=factor,

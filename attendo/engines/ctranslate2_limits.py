@@ -35,8 +35,8 @@ def unsupported(options: SearchOptions, *, prefixes: bool = False, phrases: bool
         return "it has no groups that avoid each other (diversity_groups)"
     if options.no_repeat_ngram:
         return "it gives the probability of what may not be repeated to the rest (no_repeat_ngram)"
-    if prefixes:
-        return "it leaves the log probability of a prefix out of the score (prefixes)"
+    if prefixes and options.beam > 1:
+        return "with a beam it leaves the log probability of a prefix out of the score (prefixes)"
     if phrases:
         return "it cannot be made to say what a translation must hold (phrases)"
     if options.beam > 1 and options.stopping == "exact":

@@ -21,6 +21,7 @@ from attendo.drafting import (
     IdPair,
     PieceLinks,
     Sentence,
+    Torn,
     Translation,
     divided,
     one_line,
@@ -39,6 +40,7 @@ T = TypeVar("T")
 
 BATCH_TOKENS = 2048  # source positions times beam; about a tenth of a second of a small model on two cores
 QUICK = 1000  # characters that take less time than to hand them to a thread
+ROWS = 16  # sentences, about, whose search costs as much as to mend a translation
 GREEDY = SearchOptions(beam=1)
 ALTERNATIVES = 5  # for one word
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
@@ -104,6 +106,24 @@ class Linking:
     def run(self, pairs: Sequence[IdPair]) -> list[list[int]]:
         links = self.translator.links(pairs)
         return [links[pair] for pair in pairs]
+
+
+@dataclass(frozen=True)
+class Mending:
+    """Sentences whose translations lost something, which one model puts back."""
+
+    translator: Translator
+    options: SearchOptions
+    scores: bool
+    heavy = False
+    typical = False
+
+    def cost(self, torn: Torn) -> int:
+        """About as much as if so many sentences were searched greedily."""
+        return ROWS * (len(torn.sentence.ids) + 1) * len(torn.hypotheses)
+
+    def run(self, torn: Sequence[Torn]) -> list[list[Hypothesis]]:
+        return self.translator.mender.mended(torn, self.options, scores=self.scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,11 +360,20 @@ class Service:
         search = functools.partial(self._search, translator, options, scores)
         hypotheses, waited = await search([sentence for draft in drafts for sentence in draft.sentences])
         found = divided(drafts, hypotheses)
-        characters = sum(len(draft.source) for draft in drafts)
-        again = await self.aside(lambda: drafter.again(drafts, found, most=self.limits.held), characters=characters)
-        if again:
-            second, _ = await search([one.sentence for one in again], ahead=True)
-            await self.aside(lambda: drafter.mend(drafts, found, again, second), characters=characters)
+        aside = functools.partial(self.aside, characters=sum(len(draft.source) for draft in drafts))
+
+        async def search_again(*, last: bool) -> None:
+            again = await aside(lambda: drafter.again(drafts, found, most=self.limits.held, last=last))
+            if again:
+                second, _ = await search([one.sentence for one in again], ahead=True)
+                await aside(lambda: drafter.improve(drafts, found, again, second))
+
+        await search_again(last=False)
+        torn = await aside(lambda: drafter.torn(drafts, found))
+        if torn:
+            mended = await self.queue.submit(Mending(translator, options, scores), torn, ahead=True)
+            drafter.put_back(found, torn, mended.results)
+            await search_again(last=True)
         pairs = drafter.to_align(drafts, found) if translator.link is not None else []
         linked = await self.queue.submit(Linking(translator), pairs, ahead=True)
         return found, dict(zip(pairs, linked.results, strict=True)), waited

@@ -274,8 +274,8 @@ def _with_lones(text: str, lones: Iterable[_Lone], gap: str, unit: str) -> tuple
         apart = not (last.isspace() or last in _OPENING or lone.touches[0])
         text += (" " if apart else "") + lone.text
         is_mark = not unit[:1].isalnum() and unit not in _OPENING
-        if not unit or (is_mark and not gap) or lone.touches == (False, True):
+        if not unit or (is_mark and not gap) or lone.touches[1]:
             space = ""
-        elif not lone.touches[1]:
+        else:
             space = gap or " "
     return text, space

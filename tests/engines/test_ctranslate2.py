@@ -486,11 +486,25 @@ class TestTheSearch:
         with pytest.raises(UnableError, match="Use the torch engine"):
             engine.search([[5]], [3], options)
 
-    def test_prefixes_are_refused_and_all_ways_here_are_not(self, both):
+    def test_greedy_search_goes_on_from_prefixes_as_the_reference_does(self, both):
+        ours, theirs = both
+        prefixes = [ids[: i % 7] for i, ids in enumerate(random_ids(31, len(SOURCES), 7, V_TARGET))]
+        tight = [len(prefix) + i % 3 for i, prefix in enumerate(prefixes)]
+        assert {len(prefix) for prefix in prefixes} > {0, 1, 4}
+        for limits in (LIMITS, tight):
+            expected = theirs.search(SOURCES, limits, WAYS["greedy"], prefixes=prefixes)
+            assert_same(ours.search(SOURCES, limits, WAYS["greedy"], prefixes=prefixes, scores=True), expected)
+            alone = [
+                ours.search([ids], [limit], WAYS["greedy"], prefixes=[prefix], scores=True)[0]
+                for ids, limit, prefix in zip(SOURCES, limits, prefixes, strict=True)
+            ]
+            assert_same(alone, expected)
+
+    def test_prefixes_of_a_beam_are_refused_and_all_ways_here_are_not(self, both):
         engine, _ = both
-        assert unsupported(SearchOptions(beam=1), prefixes=True)
+        assert unsupported(SearchOptions(beam=2), prefixes=True)
         with pytest.raises(ConfigError, match="prefix"):
-            engine.search([[5]], [3], SearchOptions(beam=1), prefixes=[[7]])
+            engine.search([[5]], [3], SearchOptions(beam=2), prefixes=[[7]])
         assert not any(unsupported(options) for options in WAYS.values())
 
 
