@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -153,7 +153,7 @@ def test_of_many_places_those_near_the_things_own_are_looked_at(drafter, monkeyp
 def test_translations_that_become_the_same_are_one_and_draws_are_not(drafter):
     whole = TRANSLATION.replace("zwei", "3")
     torn = drafter.torn(*given(drafter, TEXT, whole, TRANSLATION, whole))
-    mender = Mender(Known(), drafter)
+    mender = Mender(cast(Any, Known()), drafter)
     different, draws = (
         mender.mended(torn, SearchOptions(beam=3, n_best=3))[0],
         mender.mended(torn, SearchOptions(sample=True, n_best=3))[0],
