@@ -217,14 +217,14 @@ class Drafter:
         So it is with terms, which become phrases, with all else that must be held if that is little; and with what is
         long, or much, which the model does not read this time, and which is placed.
 
-        most: pieces that phrases may have; where they have more, they are left out. last: whatever is still lost is
-        placed.
+        most: pieces that phrases may have; where they have more, they are left out.
+        last: where something is still lost, all but terms is placed.
         """
         again = []
         for place, number, sentence, wish, each in self._lossy(drafts, found):
             core, terms = sentence.core, any(text not in wish.kept for lost in each for text in lost)
             kept = [[text for text in lost if text in wish.kept] for lost in each]
-            if lifted := {text for lost in kept for text in (lost if last else self._unlikely(lost))}:
+            if lifted := {text for lost in kept for text in (wish.kept if last and lost else self._unlikely(lost))}:
                 core = core.lifted(lifted)
                 wish = replace(wish, kept=core.kept())
             phrases: tuple[Phrase, ...] = ()

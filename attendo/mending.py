@@ -14,7 +14,8 @@ greedily from a prefix. What a translation becomes does not depend on others bes
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from attendo.decoding.search import Hypothesis, SearchOptions, make_hypothesis
 from attendo.drafting import Drafter, Torn
@@ -34,6 +35,7 @@ class _Work:
     hypothesis: Hypothesis
     lost: list[str]
     limit: int
+    others: list[Hypothesis] = field(default_factory=list)  # what else could have become of it
 
     @property
     def wanted(self) -> str | None:
@@ -62,10 +64,10 @@ class Mender:
         self.drafter = drafter
 
     def mended(self, torn: Sequence[Torn], options: SearchOptions, *, scores: bool = False) -> list[list[Hypothesis]]:
-        """The translations of each sentence, with as much as possible of what they lost.
+        """As many translations of each sentence, with as much as possible of what they lost.
 
-        They are different from each other and, with `scores`, best first; but draws stay as many as they are and in
-        their order. scores: those that are given have some.
+        Where several would become the same, others that were found take their places, as far as there are some. With
+        `scores`, which those that are given then have, they are best first. Draws stay what they are, in their order.
         """
         works = [[self._work(one, hypothesis) for hypothesis in one.hypotheses] for one in torn]
         going = [work for each in works for work in each]
@@ -74,8 +76,12 @@ class Mender:
         found = [[work.hypothesis for work in each] for each in works]
         if options.sample:
             return found
-        different = [list({one.ids: one for one in each}.values()) for each in found]
-        return [sorted(each, key=lambda one: -one.score) for each in different] if scores else different
+        for each, works_of_one in zip(found, works, strict=True):
+            others = sorted((one for work in works_of_one for one in work.others), key=lambda one: -one.score)
+            each[:] = list({one.ids: one for one in [*each, *others]}.values())[: len(each)]
+            if scores:
+                each.sort(key=lambda one: -one.score)
+        return found
 
     def _work(self, torn: Torn, hypothesis: Hypothesis) -> _Work:
         lost = self.drafter.lost(torn.wish, hypothesis, torn.sentence)
@@ -99,7 +105,9 @@ class Mender:
                 for one, row in zip(each, rows, strict=True)
             ]
             if scored:
-                work.hypothesis = min(scored, key=lambda one: (len(self._lost(work, one)), -one.score))
+                least = min(len(self._lost(work, one)) for one in scored)
+                best_first = sorted(scored, key=lambda one: -one.score)
+                work.hypothesis, *work.others = [one for one in best_first if len(self._lost(work, one)) == least]
                 work.lost = self._lost(work, work.hypothesis)
                 better.append(work)
         return better
@@ -118,16 +126,16 @@ class Mender:
     def _places(self, work: _Work) -> Iterator[_Place]:
         assert work.wanted is not None
         ids, text, source = work.hypothesis.ids, work.wanted, work.torn.wish.text
-        first = len(work.torn.sentence.prefix)
-        starts = [i for i in range(first, len(ids)) if i == 0 or ids[i] not in self.drafter.joining]
-        ends = dict(zip(starts, [*starts[1:], len(ids)], strict=True))
+        before = [self.drafter.tokenizers.target.decode(ids[:i]) for i in range(len(ids) + 1)]
+        possible = range(len(work.torn.sentence.prefix), len(ids))
+        starts = [i for i in possible if not (i and ids[i] in self.drafter.joining) and not before[i].endswith(" ")]
         starts.append(len(ids))
+        ends = dict(pairwise(starts))
         middle = len(starts) * max(0, source.find(text)) / max(1, len(source))
         near = sorted(range(len(starts)), key=lambda i: abs(i - middle))[:PLACES]
         for start in (starts[i] for i in sorted(near)):
-            before = self.drafter.tokenizers.target.decode(ids[:start])
-            phrase = self.drafter.spelling(work.torn.wish, text, before)
-            if start + len(phrase) <= work.limit and not before.endswith(" "):
+            phrase = self.drafter.spelling(work.torn.wish, text, before[start])
+            if start + len(phrase) <= work.limit:
                 yield _Place(ids[:start], phrase, ids[ends[start] :] if start in ends else None)
 
     def _candidates(

@@ -163,7 +163,7 @@ class TestWhatMustSurvive:
         assert drafter.torn([cut], found) == []
 
     def test_what_cannot_be_mended_is_placed_in_the_end(self, drafter):
-        drafts, found = [draft(drafter, "Hello {x}, see 12 dogs.")], [[[hypothesis(drafter, "Hallo.")]]]
+        drafts, found = [draft(drafter, "Hello {x}, see 12 dogs.")], [[[hypothesis(drafter, "Hallo 12.")]]]
         (again,) = drafter.again(drafts, found, last=True)
         assert drafter.tokenizers.source.decode(again.sentence.ids) == "Hello, see dogs."
         assert (again.wish.kept, again.sentence.phrases) == ((), ())

@@ -92,12 +92,15 @@ def by_hand(drafter: Drafter, engine: Known, *, n_likeliest: int) -> Hypothesis:
 
 
 @pytest.mark.parametrize("n_likeliest", [1, 2, 3, 99])
+@pytest.mark.parametrize(
+    "longer", [1, 9]
+)  # the longer what the model goes on with, the better is what is left as it was
 @pytest.mark.parametrize("end", range(5))
-def test_the_best_candidate_of_the_likeliest_places(drafter, monkeypatch, n_likeliest, end):
+def test_the_best_candidate_of_the_likeliest_places(drafter, monkeypatch, n_likeliest, longer, end):
     monkeypatch.setattr(mending, "LIKELIEST", n_likeliest)
     encode = drafter.tokenizers.target.encode
     endings = [encode(text) for text in ("Hunde.", "Hunde im Schnee.", "zwei", "", "Ein Mann.")]
-    engine = Known([tuple(one) for one in endings[end:] + endings[:end]])
+    engine = Known([tuple(one * longer) for one in endings[end:] + endings[:end]])
     (found,) = mended(drafter, engine, TEXT, TRANSLATION)
     assert found == by_hand(drafter, engine, n_likeliest=n_likeliest)
     assert len(engine.asked) == min(n_likeliest, 9)
@@ -109,6 +112,14 @@ def test_a_number_that_grows_by_what_follows_does_not_count(drafter):
     (found,) = mended(drafter, Known([digits]), TEXT, TRANSLATION)
     text = drafter.tokenizers.target.decode(found.ids)
     assert (missing(["3"], text), "37" in text) == ([], False)
+
+
+def test_what_cannot_be_put_back_stays_lost(drafter):
+    digits = tuple(drafter.tokenizers.target.encode("a7"))[-1:]
+    drafts, found = given(drafter, TEXT, "")
+    engine, torn = Known([digits]), drafter.torn(drafts, found)
+    assert Mender(cast(Any, engine), drafter).mended(torn, BEAM) == found[0]
+    assert len(engine.asked) == 1
 
 
 def test_several_things_come_back_one_after_the_other_and_none_is_lost_for_another(drafter):
@@ -150,16 +161,25 @@ def test_of_many_places_those_near_the_things_own_are_looked_at(drafter, monkeyp
         assert all(abs((len(ids) - 1) / n_ids - place) <= 4 for ids in engine.asked)
 
 
-def test_translations_that_become_the_same_are_one_and_draws_are_not(drafter):
-    whole = TRANSLATION.replace("zwei", "3")
-    torn = drafter.torn(*given(drafter, TEXT, whole, TRANSLATION, whole))
+def test_where_translations_become_the_same_others_take_their_place_and_draws_stay(drafter):
+    torn = drafter.torn(*given(drafter, TEXT, TRANSLATION, TRANSLATION, TRANSLATION))
     mender = Mender(cast(Any, Known()), drafter)
-    different, draws = (
-        mender.mended(torn, SearchOptions(beam=3, n_best=3))[0],
-        mender.mended(torn, SearchOptions(sample=True, n_best=3))[0],
+    (found,), (draws,) = (
+        mender.mended(torn, options) for options in (SearchOptions(n_best=3), SearchOptions(sample=True, n_best=3))
     )
-    assert (len(different), len(draws)) == (2, 3)
-    assert draws[0] == draws[2] == torn[0].hypotheses[0]
+    assert len({one.ids for one in found}) == 3
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    decode = drafter.tokenizers.target.decode
+    assert not any(missing(["3"], decode(one.ids)) for one in found)
+    assert draws == [found[0]] * 3
+
+
+def test_a_translation_that_is_whole_stays(drafter):
+    whole = TRANSLATION.replace("zwei", "3")
+    torn = drafter.torn(*given(drafter, TEXT, whole, TRANSLATION))
+    (found,) = Mender(cast(Any, Known()), drafter).mended(torn, SearchOptions(n_best=2))
+    assert found[0] is torn[0].hypotheses[0]
+    assert len(found) == 2
 
 
 # --- with a model -----------------------------------------------------------------------------------------------------

@@ -17,14 +17,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from attendo.text.survivors import UNDIVIDED
 from attendo.text.tokenizer import SPACELESS
 
 Span = tuple[int, int]  # where something begins and ends
 SpanLinks = Sequence[tuple[Span, Span]]  # what belongs together in the source and in the translation
 WordLinks = set[tuple[int, int]]  # the same in words, by their numbers
 
-# A word, or a character that is none; in scripts without spaces each character.
-_UNIT = re.compile(rf"{SPACELESS.pattern}|(?:(?!{SPACELESS.pattern})\w)+(?:['’-](?!{SPACELESS.pattern})\w+)*|\S")
+# Something undivided, a word, or a character that is neither; in scripts without spaces each character.
+_UNIT = re.compile(
+    rf"{UNDIVIDED}|{SPACELESS.pattern}|(?:(?!{SPACELESS.pattern})\w)+(?:['’-](?!{SPACELESS.pattern})\w+)*|\S"
+)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)")
 _OPENING = "([{«„‹¿¡「『（"
 
@@ -175,7 +178,7 @@ class _Units:
     def __init__(self, text: str) -> None:
         self.text = text
         self.spans = [match.span() for match in _UNIT.finditer(text)]
-        self.words = [number for number, (start, _) in enumerate(self.spans) if text[start].isalnum()]
+        self.words = [n for n, (start, end) in enumerate(self.spans) if any(map(str.isalnum, text[start:end]))]
 
     def linked(self, other: "_Units", links: SpanLinks) -> WordLinks:
         """Which words belong together, because parts of them do."""
