@@ -21,7 +21,7 @@ from attendo.decoding.search import Hypothesis, SearchOptions, make_hypothesis
 from attendo.drafting import Drafter, Torn
 from attendo.engines.engine import Engine
 
-PLACES = 16  # that are looked at
+PLACES = 8  # that are looked at
 LIKELIEST = 3  # of them that are tried
 
 Run = tuple[int, ...]

@@ -161,9 +161,11 @@ class Service:
         self.limits = limits
         self.metrics = metrics or Metrics()
         self.queue = Queue(batch_cost=batch_tokens, threads=max(2, cores()), observe=self._observe)
+        # A thread of its own, so that a translation that is mended neither waits behind sentences nor holds them up.
+        self.mending = Queue(batch_cost=batch_tokens, threads=1, observe=self._observe)
         self.open = 0  # requests within `admitted`
         self.stopping = False  # new work is refused
-        self.metrics.watch(waiting=lambda: self.queue.waiting, open_requests=lambda: self.open)
+        self.metrics.watch(waiting=lambda: self.queue.waiting + self.mending.waiting, open_requests=lambda: self.open)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -173,7 +175,7 @@ class Service:
                 max(2, cores()), thread_name_prefix="stream", initializer=stand_back
             ) as self._stream_threads,
         ):
-            async with self.queue.running():
+            async with self.queue.running(), self.mending.running():
                 yield
 
     @contextlib.asynccontextmanager
@@ -371,7 +373,7 @@ class Service:
         await search_again(last=False)
         torn = await aside(lambda: drafter.torn(drafts, found))
         if torn:
-            mended = await self.queue.submit(Mending(translator, options, scores), torn, ahead=True)
+            mended = await self.mending.submit(Mending(translator, options, scores), torn)
             drafter.put_back(found, torn, mended.results)
             await search_again(last=True)
         pairs = drafter.to_align(drafts, found) if translator.link is not None else []
