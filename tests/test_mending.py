@@ -97,6 +97,7 @@ def by_hand(drafter: Drafter, engine: Known, *, n_likeliest: int) -> Hypothesis:
 )  # the longer what the model goes on with, the better is what is left as it was
 @pytest.mark.parametrize("end", range(5))
 def test_the_best_candidate_of_the_likeliest_places(drafter, monkeypatch, n_likeliest, longer, end):
+    monkeypatch.setattr(mending, "PLACES", 99)
     monkeypatch.setattr(mending, "LIKELIEST", n_likeliest)
     encode = drafter.tokenizers.target.encode
     endings = [encode(text) for text in ("Hunde.", "Hunde im Schnee.", "zwei", "", "Ein Mann.")]
