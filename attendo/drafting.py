@@ -20,7 +20,9 @@ from attendo.text.survivors import has_border, missing
 from attendo.text.tokenizer import UNK
 
 EXTRA_LENGTH = 50  # a translation may be so many pieces longer than its source, as in the paper
-LONG = 6  # pieces; what is longer, and was lost, is placed, not searched for: no model has learned to copy it
+LONG = 6  # pieces; what is longer, and was lost, is placed: no model has learned to copy it
+MANY = 8  # things that one translation lost; where it lost more, they are placed
+HELD = 100  # pieces that the search for lost terms holds at most: beyond that it would take minutes
 
 Links = tuple[tuple[int, int], ...]  # (source word, target word), by their numbers in the texts, from 0
 IdPair = tuple[tuple[int, ...], tuple[int, ...]]  # the ids of a sentence and its translation
@@ -122,6 +124,17 @@ class Again:
     wish: Wish
 
 
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """A sentence by the numbers of its draft and its own, and its translations, of which some lost something short."""
+
+    draft: int
+    number: int
+    sentence: Sentence
+    wish: Wish
+    hypotheses: tuple[Hypothesis, ...]
+
+
 class Drafter:
     """Cuts texts for a model, and puts what it found together.
 
@@ -166,8 +179,8 @@ class Drafter:
             n_long = 0
             for core, gap in zip(cut.cores, cut.gaps, strict=True):
                 ids = next(encoded)
-                if check and len(ids) > self.max_length and (long := list(filter(self._is_long, core.kept()))):
-                    core = core.lifted(long)
+                if check and len(ids) > self.max_length and (lifted := self._unlikely(core.kept())):
+                    core = core.lifted(lifted)
                     ids = self.tokenizers.source.encode(core.read)
                 parts = [(core, ids, "")]
                 if len(ids) > self.max_length:
@@ -193,35 +206,59 @@ class Drafter:
         return drafts
 
     def again(
-        self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]], *, most: int | None = None
+        self,
+        drafts: Sequence[Draft],
+        found: Sequence[list[list[Hypothesis]]],
+        *,
+        most: int = HELD,
+        last: bool = False,
     ) -> list[Again]:
-        """The sentences that lost what they must hold, to be searched again: with all of it as phrases, but for what is
-        long, which the model does not read this time and which is placed.
+        """The sentences that lost what is not put back by changing their translations, to be searched again.
+
+        So it is with terms, which become phrases, with all else that must be held if that is little; and with what is
+        long, or much, which the model does not read this time, and which is placed.
 
         most: pieces that phrases may have; where they have more, they are left out.
+        last: where something is still lost, all but terms is placed.
         """
         again = []
-        for place, (draft, each) in enumerate(zip(drafts, found, strict=True)):
-            for number, (wish, hypotheses) in enumerate(zip(draft.wishes or (), each, strict=draft.wishes is not None)):
-                sentence = draft.sentences[number]
-                lost = {text for one in hypotheses for text in self._lost(wish, one, sentence)}
-                if not lost:
-                    continue
-                core = sentence.core
-                if long := {one for one in lost.intersection(wish.kept) if self._is_long(one)}:
-                    core = core.lifted(long)
-                    wish = replace(wish, kept=core.kept())
-                phrases = self._phrases(wish)
-                if most is not None and room(phrases) > most:
-                    phrases = ()
-                if long or phrases:
-                    limit = sentence.limit + room(phrases) if self.longest_target is None else sentence.limit
-                    ids = tuple(self.tokenizers.source.encode(core.read)) if long else sentence.ids
-                    changed = replace(sentence, core=core, ids=ids, phrases=phrases, limit=limit)
-                    again.append(Again(place, number, changed, wish))
+        for place, number, sentence, wish, each in self._lossy(drafts, found):
+            core, terms = sentence.core, any(text not in wish.kept for lost in each for text in lost)
+            kept = [[text for text in lost if text in wish.kept] for lost in each]
+            if lifted := {text for lost in kept for text in (wish.kept if last and lost else self._unlikely(lost))}:
+                core = core.lifted(lifted)
+                wish = replace(wish, kept=core.kept())
+            phrases: tuple[Phrase, ...] = ()
+            if terms and not last:
+                phrases = self._phrases(wish if len(wish.kept) <= MANY else replace(wish, kept=()))
+                phrases = phrases if room(phrases) <= most else ()
+            if lifted or phrases:
+                limit = sentence.limit + room(phrases) if self.longest_target is None else sentence.limit
+                ids = tuple(self.tokenizers.source.encode(core.read)) if lifted else sentence.ids
+                changed = replace(sentence, core=core, ids=ids, phrases=phrases, limit=limit)
+                again.append(Again(place, number, changed, wish))
         return again
 
-    def mend(
+    def torn(self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]]) -> list[Torn]:
+        """The sentences that lost something, their translations to be mended."""
+        return [
+            Torn(place, number, sentence, wish, tuple(found[place][number]))
+            for place, number, sentence, wish, each in self._lossy(drafts, found)
+            if any(text in wish.kept for lost in each for text in lost)
+        ]
+
+    def _lossy(
+        self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]]
+    ) -> Iterator[tuple[int, int, Sentence, Wish, list[list[str]]]]:
+        """Sentences that lost something, by the numbers of draft and sentence, and what each translation lost."""
+        for place, (draft, hypotheses) in enumerate(zip(drafts, found, strict=True)):
+            for number, wish in enumerate(draft.wishes or ()):
+                sentence = draft.sentences[number]
+                each = [self.lost(wish, one, sentence) for one in hypotheses[number]]
+                if any(each):
+                    yield place, number, sentence, wish, each
+
+    def improve(
         self,
         drafts: list[Draft],
         found: Sequence[list[list[Hypothesis]]],
@@ -238,6 +275,13 @@ class Drafter:
                 sentences, wishes = list(draft.sentences), list(draft.wishes)
                 sentences[one.number], wishes[one.number] = one.sentence, one.wish
                 drafts[one.draft] = replace(draft, sentences=tuple(sentences), wishes=tuple(wishes))
+
+    def put_back(
+        self, found: Sequence[list[list[Hypothesis]]], torn: Sequence[Torn], mended: Sequence[list[Hypothesis]]
+    ) -> None:
+        """Puts mended translations in the place of what they were."""
+        for one, hypotheses in zip(torn, mended, strict=True):
+            found[one.draft][one.number] = hypotheses
 
     def to_align(self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]]) -> list[IdPair]:
         """The sentences whose alignment is to be known, because something is to be placed, and their translations."""
@@ -371,40 +415,49 @@ class Drafter:
         parts = split_long(core.marked, limit=self.max_length, count=lambda part: len(encode(of(part).read)))
         return [((one := of(part)), encode(one.read), space) for part, space in parts]
 
-    def _is_long(self, text: str) -> bool:
-        return len(self.tokenizers.target.encode_inside([text])[0]) > LONG
+    def _unlikely(self, texts: Sequence[str]) -> list[str]:
+        """What of it no translation will hold: what is long, or all of it if that is much."""
+        if len(texts) > MANY:
+            return list(texts)
+        encoded = self.tokenizers.target.encode_inside(texts)
+        return [text for text, ids in zip(texts, encoded, strict=True) if len(ids) > LONG]
 
-    def _lost(self, wish: Wish, hypothesis: Hypothesis, sentence: Sentence) -> list[str]:
+    def lost(self, wish: Wish, hypothesis: Hypothesis, sentence: Sentence) -> list[str]:
         """What of it is not in a hypothesis; where things are placed does not matter for that."""
         return wish.lost(self._spelled(hypothesis, sentence)) if wish.kept or wish.terms else []
 
     def _most_lost(self, wish: Wish, hypotheses: Sequence[Hypothesis], sentence: Sentence) -> int:
-        return max((len(self._lost(wish, one, sentence)) for one in hypotheses), default=0)
+        return max((len(self.lost(wish, one, sentence)) for one in hypotheses), default=0)
 
     def _phrases(self, wish: Wish) -> tuple[Phrase, ...]:
         """What the translation must hold, in ids."""
         phrases = []
         for text in wish.kept:
-            place = wish.text.find(text)
-            phrases.append(self._phrase((text,), left=wish.text[max(0, place - 1) : max(0, place)]))
-        phrases += [self._phrase(term.forms()) for term in wish.terms]
+            before = wish.text[: max(0, wish.text.find(text))]
+            phrases.append(self._phrase(text, [self.spelling(wish, text, before)]))
+        for term in wish.terms:
+            forms = term.forms()
+            phrases.append(self._phrase(forms[0], [*map(tuple, self.tokenizers.target.encode_inside(forms))]))
         return tuple(phrases)
 
-    def _phrase(self, texts: Sequence[str], *, left: str = "") -> Phrase:
-        """One of the texts: after a space, or, where there is something to its left in the source, right after it.
-
-        A word stands alone.
-        """
-        alternatives = []
-        for text in texts:
-            before, both, alone = self.tokenizers.target.encode_inside(["a", "a" + text, text])
-            follows = left.strip() and not has_border(text[0]) and both[: len(before)] == before
-            alternatives.append(tuple(both[len(before) :] if follows else alone))
-        not_before = self._joining if has_border(texts[0][-1]) else frozenset()
+    def _phrase(self, text: str, alternatives: Sequence[tuple[int, ...]]) -> Phrase:
+        """A word stands alone."""
+        not_before = self.joining if has_border(text[-1]) else frozenset()
         return Phrase(alternatives=tuple(alternatives), not_before=not_before)
 
+    def spelling(self, wish: Wish, text: str, before: str) -> tuple[int, ...]:
+        """The ids of something that must be held, after this part of a translation: after a space, or right after what
+        touches it from the left in the source as well.
+        """
+        place = wish.text.find(text)
+        left = wish.text[max(0, place - 1) : max(0, place)]
+        some, both, alone = self.tokenizers.target.encode_inside(["a", "a" + text, text])
+        touching = left.strip() and before.endswith(left) and not has_border(text[0])
+        return tuple(both[len(some) :] if touching and both[: len(some)] == some else alone)
+
     @functools.cached_property
-    def _joining(self) -> frozenset[int]:
+    def joining(self) -> frozenset[int]:
+        """The ids that go on with a word."""
         return self.tokenizers.target.joining_ids()
 
     def _spelled(self, hypothesis: Hypothesis, sentence: Sentence, links: PieceLinks = NO_LINKS) -> str:

@@ -13,6 +13,7 @@ from attendo.engines.choice import open_engine
 from attendo.engines.engine import Engine, EngineName, Precision, UnableError
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.machine import DeviceName
+from attendo.mending import Mender
 from attendo.models.settings import TransformerConfig
 from attendo.reporting import Reporter
 from attendo.text.corpus import trim
@@ -59,6 +60,7 @@ class Translator:
             longest_target=engine.longest_target,
             language=languages[0] if languages else "",
         )
+        self.mender = Mender(engine, self.drafter)
         self.bundles = tuple(bundles)
         self.precision = precision
         self.link = link
@@ -178,8 +180,8 @@ class Translator:
         it a text is one sentence, and white space at its ends is left out, as it is in training. Either way a sentence
         longer than the model was trained for is translated in parts. The first part has the prefix.
 
-        `check`: placeholders, numbers, addresses and tags survive: what a translation lost is put right by a second
-        search, and there are warnings where that fails or something else looks wrong. `keep` are further strings of
+        `check`: placeholders, numbers, addresses and tags survive: what a translation lost is put back, and there are
+        warnings where that fails or something else looks wrong. `keep` are further strings of
         each text that must come out as they are, in their order. `glossary` gives the translation of terms.
 
         `scores`: candidates have a log_prob, a score and pieces; by the ctranslate2 engine that is more work.
@@ -214,7 +216,11 @@ class Translator:
 
         found = divided(drafts, search([sentence for draft in drafts for sentence in draft.sentences]))
         if again := self.drafter.again(drafts, found):
-            self.drafter.mend(drafts, found, again, search([one.sentence for one in again]))
+            self.drafter.improve(drafts, found, again, search([one.sentence for one in again]))
+        if torn := self.drafter.torn(drafts, found):
+            self.drafter.put_back(found, torn, self.mender.mended(torn, options, scores=scores))
+            if again := self.drafter.again(drafts, found, last=True):
+                self.drafter.improve(drafts, found, again, search([one.sentence for one in again]))
         scored_by, links = options if scores else None, self.links(self.drafter.to_align(drafts, found))
         finished = [self.drafter.finish(*one, scored_by, links) for one in zip(drafts, found, strict=True)]
         if align is None:

@@ -3,7 +3,7 @@
 import pytest
 
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.drafting import Draft, Drafter, Translation
+from attendo.drafting import MANY, Draft, Drafter, Translation
 from attendo.errors import ConfigError, DataError
 from attendo.text.glossary import Glossary
 from attendo.text.pair import TokenizerPair
@@ -108,6 +108,22 @@ class TestMarkup:
         links = {(sentence.ids, found.ids): pieces}
         assert drafter.finish(cut, [[found]], None, links).text == "Fährt ein <b>Mann</b>."
 
+    @pytest.mark.parametrize(
+        ("text", "seen"),
+        [
+            ("A man<br/>rides.", "A man rides."),
+            ("A man<br/><img>rides.", "A man rides."),
+            ("A <b>m</b>an rides.", "A man rides."),
+            ("A man,<br/>a dog", "A man,a dog"),
+            ("人<br/>犬", "人犬"),
+        ],
+    )
+    def test_a_lone_tag_between_letters_parts_two_words(self, drafter, text, seen):
+        assert read(drafter, text) == [seen]
+
+    def test_and_touches_both_where_it_is_placed(self, drafter):
+        assert finished(drafter, "A man<br/>rides.", "Ein Mann fährt.").text == "Ein Mann<br/>fährt."
+
     def test_what_the_prefix_has_is_not_placed_again(self, drafter):
         text = finished(drafter, "A <b>man</b> rides.", "Ein <b>Mann fährt.", prefixes=["Ein <b>"]).text
         assert (text.count("<b>"), text.count("</b>")) == (1, 1)
@@ -135,23 +151,43 @@ class TestMarkup:
 
 
 class TestWhatMustSurvive:
-    def test_a_lost_placeholder_is_asked_for_again(self, drafter):
-        cut = draft(drafter, "Hello {x}, see 12 dogs.")
-        (again,) = drafter.again([cut], [[[hypothesis(drafter, "Hallo, siehe 12 Hunde.")]]])
-        decode = drafter.tokenizers.target.decode
-        phrases = [{decode(one) for one in phrase.alternatives} for phrase in again.sentence.phrases]
-        assert phrases == [{"{x}"}, {"12"}]
-        assert again.sentence.limit > cut.sentences[0].limit
-        assert drafter.again([cut], [[[hypothesis(drafter, "Hallo {x}, siehe 12 Hunde.")]]]) == []
-        assert drafter.again([cut], [[[hypothesis(drafter, "Hallo.")]]], most=2) == []
+    def test_what_lost_a_placeholder_is_mended_not_searched_again(self, drafter):
+        cut, lossy = draft(drafter, "Hello {x}, see 12 dogs."), hypothesis(drafter, "Hallo, siehe 12 Hunde.")
+        whole = hypothesis(drafter, "Hallo {x}, siehe 12 Hunde.")
+        assert drafter.again([cut], [[[lossy]]]) == []
+        (torn,) = drafter.torn([cut], [[[lossy, whole]]])
+        assert (torn.draft, torn.number, torn.sentence, torn.hypotheses) == (0, 0, cut.sentences[0], (lossy, whole))
+        found = [[[lossy, whole]]]
+        drafter.put_back(found, [torn], [[whole]])
+        assert found == [[[whole]]]
+        assert drafter.torn([cut], found) == []
+
+    def test_what_cannot_be_mended_is_placed_in_the_end(self, drafter):
+        drafts, found = [draft(drafter, "Hello {x}, see 12 dogs.")], [[[hypothesis(drafter, "Hallo 12.")]]]
+        (again,) = drafter.again(drafts, found, last=True)
+        assert drafter.tokenizers.source.decode(again.sentence.ids) == "Hello, see dogs."
+        assert (again.wish.kept, again.sentence.phrases) == ((), ())
+        drafter.improve(drafts, found, [again], [[hypothesis(drafter, "Hallo, siehe Hunde.")]])
+        assert drafter.finish(drafts[0], found[0], None).text == "Hallo {x}, siehe 12 Hunde."
+
+    def test_much_that_was_lost_is_placed(self, drafter):
+        many = " ".join(["%s"] * (MANY + 1))
+        drafts, found = [draft(drafter, f"A {many} man rides.")], [[[hypothesis(drafter, "Ein Mann fährt.")]]]
+        (again,) = drafter.again(drafts, found)
+        assert drafter.tokenizers.source.decode(again.sentence.ids) == "A man rides."
+        few = draft(drafter, f"A {many.removesuffix(' %s')} man rides.")
+        assert drafter.again([few], [[[hypothesis(drafter, "Ein Mann fährt.")]]]) == []
+
+    def test_much_of_it_in_a_long_sentence_is_not_even_read(self, drafter):
+        assert read(drafter, "%s " * 100 + "a man.") == ["a man."]
 
     def test_better_is_what_lost_less(self, drafter):
-        cut = draft(drafter, "Hello {x}, see 12 dogs.")
-        worse, better = ([hypothesis(drafter, one)] for one in ("Hallo 12.", "Hallo {x} 12."))
+        cut = draft(drafter, "Hello {x}, see 12 dogs.", glossary=Glossary({"dogs": "Köter"}))
+        worse, better = ([hypothesis(drafter, one)] for one in ("Hallo {x} 12.", "Hallo {x} 12 Köter."))
         for old, new, kept in ((worse, better, better), (worse, [], worse), (worse, worse[:], worse)):
             drafts, found = [cut], [[old]]
             again = drafter.again(drafts, found)
-            drafter.mend(drafts, found, again, [new])
+            drafter.improve(drafts, found, again, [new])
             assert found[0][0] is kept
 
     @pytest.mark.parametrize("url", ["https://example.org/a?b=c#d", "https://example.org/" + "a/b" * 160])
@@ -163,8 +199,10 @@ class TestWhatMustSurvive:
         if again:  # one that makes a sentence too long is never read
             (one,) = again
             assert drafter.tokenizers.source.decode(one.sentence.ids) == "A man and a dog (see) run 5 times."
-            assert len(one.sentence.phrases) == 1
-            drafter.mend(drafts, found, again, [[hypothesis(drafter, "Ein Mann und ein Hund (siehe) rennen 5 Mal.")]])
+            assert (one.wish.kept, one.sentence.phrases) == (("5",), ())
+            drafter.improve(
+                drafts, found, again, [[hypothesis(drafter, "Ein Mann und ein Hund (siehe) rennen 5 Mal.")]]
+            )
         else:
             assert read(drafter, text) == ["A man and a dog (see) run 5 times."]
         done = drafter.finish(drafts[0], found[0], None)
@@ -202,6 +240,18 @@ class TestGlossary:
             ("dog", "Köter", False),
         ]
         assert [one.kind for one in found.warnings] == ["lost"]
+
+    def test_a_lost_term_is_searched_for_with_what_else_must_be_held(self, drafter):
+        cut = draft(drafter, "Hello {x}, see 12 dogs.", glossary=Glossary({"dogs": "alle Hunde"}))
+        lossy = [[[hypothesis(drafter, "Hallo {x}, siehe 12.")]]]
+        (again,) = drafter.again([cut], lossy)
+        decode = drafter.tokenizers.target.decode
+        phrases = [{decode(one) for one in phrase.alternatives} for phrase in again.sentence.phrases]
+        assert phrases == [{"{x}"}, {"12"}, {"alle Hunde", "Alle Hunde"}]
+        assert again.sentence.limit > cut.sentences[0].limit
+        assert drafter.torn([cut], lossy) == []
+        assert drafter.again([cut], lossy, most=2) == []
+        assert drafter.again([cut], lossy, last=True) == []
 
     def test_a_term_may_begin_the_sentence(self, drafter):
         glossary = Glossary({"dogs": "alle Hunde"})

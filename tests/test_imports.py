@@ -31,6 +31,7 @@ ORDER = (
     "bundle",
     "drafting",
     "engines",
+    "mending",
     "alignment",
     "evaluation",
     "translator",

@@ -573,7 +573,7 @@ def test_only_what_is_to_be_placed_loads_torch(trained):
     code = (
         "import sys, attendo\n"
         f"t = attendo.load({str(trained.path)!r}, device='cpu')\n"
-        "t.translate('<b>one two.</b>')\n"
+        "t.translate('<b>one two 17.</b>')\n"
         "assert 'torch' not in sys.modules\n"
         "t.translate('one <b>two</b> three.')\n"
         "assert 'torch' in sys.modules\n"

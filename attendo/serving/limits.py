@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from attendo.config import ABOVE_ZERO, POSITIVE, Settings
+from attendo.drafting import HELD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +17,8 @@ class Limits(Settings):
     beam: prefixes kept in a search, which is what a search costs.
     max_length: pieces that a request may allow the translation of a sentence.
     terms: of a request's glossary.
-    held: pieces of what the translation of one sentence must hold, numbers, terms and so on, so that it is
-        searched with them; what is beyond this may get lost, with a warning, as such a search takes long.
+    held: pieces that the search for lost terms holds in one sentence, these and its numbers and so on; beyond this
+        terms may get lost, with a warning, as such a search takes long.
     inspected: pieces of a sentence that is looked into, or of its translation; the maps grow with its square.
     requests: that compute at once, those that wait included.
     queue: sentences that wait, of all requests together.
@@ -30,7 +31,7 @@ class Limits(Settings):
     beam: Annotated[int, POSITIVE] = 10
     max_length: Annotated[int, POSITIVE] = 500
     terms: Annotated[int, POSITIVE] = 200
-    held: Annotated[int, POSITIVE] = 100
+    held: Annotated[int, POSITIVE] = HELD
     inspected: Annotated[int, POSITIVE] = 100
     requests: Annotated[int, POSITIVE] = 72
     queue: Annotated[int, POSITIVE] = 10_000

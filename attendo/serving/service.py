@@ -21,6 +21,7 @@ from attendo.drafting import (
     IdPair,
     PieceLinks,
     Sentence,
+    Torn,
     Translation,
     divided,
     one_line,
@@ -39,6 +40,7 @@ T = TypeVar("T")
 
 BATCH_TOKENS = 2048  # source positions times beam; about a tenth of a second of a small model on two cores
 QUICK = 1000  # characters that take less time than to hand them to a thread
+ROWS = 16  # sentences, about, whose search costs as much as to mend a translation
 GREEDY = SearchOptions(beam=1)
 ALTERNATIVES = 5  # for one word
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
@@ -106,6 +108,24 @@ class Linking:
         return [links[pair] for pair in pairs]
 
 
+@dataclass(frozen=True)
+class Mending:
+    """Sentences whose translations lost something, which one model puts back."""
+
+    translator: Translator
+    options: SearchOptions
+    scores: bool
+    heavy = False
+    typical = False
+
+    def cost(self, torn: Torn) -> int:
+        """About as much as if so many sentences were searched greedily."""
+        return ROWS * (len(torn.sentence.ids) + 1) * len(torn.hypotheses)
+
+    def run(self, torn: Sequence[Torn]) -> list[list[Hypothesis]]:
+        return self.translator.mender.mended(torn, self.options, scores=self.scores)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
     """How texts are to be translated. Where `keep` is given, it has what must stay of each text."""
@@ -141,9 +161,11 @@ class Service:
         self.limits = limits
         self.metrics = metrics or Metrics()
         self.queue = Queue(batch_cost=batch_tokens, threads=max(2, cores()), observe=self._observe)
+        # A thread of its own, so that a translation that is mended neither waits behind sentences nor holds them up.
+        self.mending = Queue(batch_cost=batch_tokens, threads=1, observe=self._observe)
         self.open = 0  # requests within `admitted`
         self.stopping = False  # new work is refused
-        self.metrics.watch(waiting=lambda: self.queue.waiting, open_requests=lambda: self.open)
+        self.metrics.watch(waiting=lambda: self.queue.waiting + self.mending.waiting, open_requests=lambda: self.open)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -153,7 +175,7 @@ class Service:
                 max(2, cores()), thread_name_prefix="stream", initializer=stand_back
             ) as self._stream_threads,
         ):
-            async with self.queue.running():
+            async with self.queue.running(), self.mending.running():
                 yield
 
     @contextlib.asynccontextmanager
@@ -340,11 +362,20 @@ class Service:
         search = functools.partial(self._search, translator, options, scores)
         hypotheses, waited = await search([sentence for draft in drafts for sentence in draft.sentences])
         found = divided(drafts, hypotheses)
-        characters = sum(len(draft.source) for draft in drafts)
-        again = await self.aside(lambda: drafter.again(drafts, found, most=self.limits.held), characters=characters)
-        if again:
-            second, _ = await search([one.sentence for one in again], ahead=True)
-            await self.aside(lambda: drafter.mend(drafts, found, again, second), characters=characters)
+        aside = functools.partial(self.aside, characters=sum(len(draft.source) for draft in drafts))
+
+        async def search_again(*, last: bool) -> None:
+            again = await aside(lambda: drafter.again(drafts, found, most=self.limits.held, last=last))
+            if again:
+                second, _ = await search([one.sentence for one in again], ahead=True)
+                await aside(lambda: drafter.improve(drafts, found, again, second))
+
+        await search_again(last=False)
+        torn = await aside(lambda: drafter.torn(drafts, found))
+        if torn:
+            mended = await self.mending.submit(Mending(translator, options, scores), torn)
+            drafter.put_back(found, torn, mended.results)
+            await search_again(last=True)
         pairs = drafter.to_align(drafts, found) if translator.link is not None else []
         linked = await self.queue.submit(Linking(translator), pairs, ahead=True)
         return found, dict(zip(pairs, linked.results, strict=True)), waited

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from attendo.errors import DataError
 from attendo.text.corpus import trim
 from attendo.text.glossary import Glossary, Term
-from attendo.text.placing import Thing
+from attendo.text.placing import Thing, paired
 from attendo.text.sentences import split_sentences
-from attendo.text.survivors import has_words, missing, survivor_spans, survivors, tags
+from attendo.text.survivors import has_border, has_words, missing, survivor_spans, survivors, tags
 
 # Where there is none of these, a text is one sentence: a mark that may end one with something after it, a line break,
 # or white space at the ends.
@@ -69,11 +69,17 @@ class Core:
             return cls(marked, marks, taken, marked)
         left = _words_beside(marked, taken)
         right = _words_beside(marked[::-1], taken)[::-1]
+        taken_here = [character for character in marked if character in taken]
+        partners = paired([marks[character] for character in taken_here])
+        lone = {one for number, one in enumerate(taken_here) if number not in partners}
         read, things = "", []
         for place, character in enumerate(marked):
             after_thing = place > 0 and marked[place - 1] in taken
             if character in taken:
                 things.append(Thing(marks[character], len(read), (left[place], right[place])))
+                after = next((one for one in marked[place:] if one not in taken), "")
+                if character in lone and left[place] and right[place] and has_border(read[-1:]) and has_border(after):
+                    read += " "  # it stands between two words
             elif character.isspace() and after_thing and read[-1:] in ("", " "):
                 pass  # the two spaces around a thing are one without it
             else:

@@ -17,14 +17,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from attendo.text.survivors import UNDIVIDED
 from attendo.text.tokenizer import SPACELESS
 
 Span = tuple[int, int]  # where something begins and ends
 SpanLinks = Sequence[tuple[Span, Span]]  # what belongs together in the source and in the translation
 WordLinks = set[tuple[int, int]]  # the same in words, by their numbers
 
-# A word, or a character that is none; in scripts without spaces each character.
-_UNIT = re.compile(rf"{SPACELESS.pattern}|(?:(?!{SPACELESS.pattern})\w)+(?:['’-](?!{SPACELESS.pattern})\w+)*|\S")
+# Something undivided, a word, or a character that is neither; in scripts without spaces each character.
+_UNIT = re.compile(
+    rf"{UNDIVIDED}|{SPACELESS.pattern}|(?:(?!{SPACELESS.pattern})\w)+(?:['’-](?!{SPACELESS.pattern})\w+)*|\S"
+)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)")
 _OPENING = "([{«„‹¿¡「『（"
 
@@ -175,7 +178,7 @@ class _Units:
     def __init__(self, text: str) -> None:
         self.text = text
         self.spans = [match.span() for match in _UNIT.finditer(text)]
-        self.words = [number for number, (start, _) in enumerate(self.spans) if text[start].isalnum()]
+        self.words = [n for n, (start, end) in enumerate(self.spans) if any(map(str.isalnum, text[start:end]))]
 
     def linked(self, other: "_Units", links: SpanLinks) -> WordLinks:
         """Which words belong together, because parts of them do."""
@@ -274,8 +277,8 @@ def _with_lones(text: str, lones: Iterable[_Lone], gap: str, unit: str) -> tuple
         apart = not (last.isspace() or last in _OPENING or lone.touches[0])
         text += (" " if apart else "") + lone.text
         is_mark = not unit[:1].isalnum() and unit not in _OPENING
-        if not unit or (is_mark and not gap) or lone.touches == (False, True):
+        if not unit or (is_mark and not gap) or lone.touches[1]:
             space = ""
-        elif not lone.touches[1]:
+        else:
             space = gap or " "
     return text, space

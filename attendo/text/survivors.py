@@ -16,6 +16,8 @@ _PLACEHOLDER = (
 _NUMBER = r"(?<![\w])[-+−]?\d+(?:[.,:/’'\u00a0\u202f]\d+)*(?![^\W_])|\d+(?:[.,:/]\d+)*"
 
 _ALL = re.compile("|".join(f"(?:{pattern})" for pattern in (_URL, _EMAIL, _TAG, _PLACEHOLDER, _NUMBER)))
+# What no tag may stand inside; numbers that are one word are not among it.
+UNDIVIDED = "|".join((_URL, _EMAIL, _PLACEHOLDER, r"\d+(?:[.,:/’']\d+)+"))
 _MAYBE = re.compile(r"[\d@<{%$]|://|www\.")  # without one of these there is nothing to look for
 _TAGS = re.compile(_TAG)
 

@@ -515,14 +515,25 @@ class TestTheSearch:
         with pytest.raises(UnableError, match="Use the torch engine"):
             engine.search([[5]], [3], options)
 
+    def test_greedy_search_goes_on_from_prefixes_as_the_reference_does(self, both):
+        ours, theirs = both
+        prefixes = [ids[: i % 7] for i, ids in enumerate(random_ids(31, len(SOURCES), 7, V_TARGET))]
+        tight = [len(prefix) + i % 3 for i, prefix in enumerate(prefixes)]
+        assert {len(prefix) for prefix in prefixes} > {0, 1, 4}
+        for limits in (LIMITS, tight):
+            expected = theirs.search(SOURCES, limits, WAYS["greedy"], prefixes=prefixes)
+            assert_same(ours.search(SOURCES, limits, WAYS["greedy"], prefixes=prefixes, scores=True), expected)
+            alone = [
+                ours.search([ids], [limit], WAYS["greedy"], prefixes=[prefix], scores=True)[0]
+                for ids, limit, prefix in zip(SOURCES, limits, prefixes, strict=True)
+            ]
+            assert_same(alone, expected)
+
     def test_no_way_here_is_one_of_them(self):
         assert not any(unsupported(options) for options in WAYS.values())
 
-    def test_greedy_search_goes_on_from_a_prefix_and_a_beam_does_not(self, both):
-        ours, theirs = both
-        prefixes = [one[:limit] for one, limit in zip(random_ids(23, len(SOURCES), 3, V_TARGET), LIMITS, strict=True)]
-        expected = theirs.search(SOURCES, LIMITS, SearchOptions(beam=1), prefixes=prefixes)
-        assert_same(ours.search(SOURCES, LIMITS, SearchOptions(beam=1), prefixes=prefixes, scores=True), expected)
+    def test_a_beam_does_not_go_on_from_a_prefix(self, both):
+        ours, _ = both
         with pytest.raises(UnableError, match="right behind a prefix"):
             ours.search([[5]], [3], SearchOptions(beam=2), prefixes=[[7]])
 

@@ -11,6 +11,7 @@ import pytest
 
 from attendo.serving.limits import Limits
 from attendo.text.glossary import Glossary
+from attendo.text.survivors import missing, survivors
 from tests.numerals import sentence_pairs
 from tests.serving.running import running
 
@@ -231,16 +232,27 @@ def test_small_answers_are_not_held_back(server):
 
 def test_what_would_take_too_long_to_hold_is_only_warned_of(server, tiny):
     """A search that is bound to many pieces takes minutes, so how many is limited."""
-    text = "one {x} two."
-    (one,) = server.post("/v1/translate", {"text": text}).json()["translations"]
-    assert "{x}" in one["text"]
+    asked = {"text": "one two.", "glossary": {"two": "{drei}"}}
+    (one,) = server.post("/v1/translate", asked).json()["translations"]
+    assert "{drei}" in one["text"]
     assert "lost" not in [each["kind"] for each in one["warnings"]]
     with running({"numerals": tiny}, limits=Limits(held=2)) as strict:
-        (one,) = strict.post("/v1/translate", {"text": text}).json()["translations"]
-        assert "{x}" not in one["text"]
+        (one,) = strict.post("/v1/translate", asked).json()["translations"]
+        assert "{drei}" not in one["text"]
         assert "lost" in [each["kind"] for each in one["warnings"]]
-        *_, (last, done) = strict.events("/v1/translate/stream", {"text": text})
+        *_, (last, done) = strict.events("/v1/translate/stream", asked)
         assert (last, "lost" in [each["kind"] for each in done["warnings"]]) == ("done", True)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_what_is_lost_is_put_back_as_it_is_offline(server, tiny, beam):
+    texts = [f"one {one} two three." for one in ("17", "{x}", "3.50", "%s 4 {a}", "5 " * 12)]
+    expected = [one.text for one in tiny.translate_many(texts, beam=beam)]
+    found = server.post("/v1/translate", {"text": texts, "beam": beam}).json()["translations"]
+    assert [one["text"] for one in found] == expected
+    assert not any(missing(survivors(text), one) for text, one in zip(texts, expected, strict=True))
+    *_, (_, done) = server.events("/v1/translate/stream", {"text": texts[0]})
+    assert done["text"] == tiny.translate(texts[0], beam=1).text
 
 
 PLACED = "one <b>two</b> three.\nfour https://example.org/six/seven five."

@@ -149,3 +149,12 @@ def test_very_many_tags():
     ):
         text = put(source, "A B C", None)
         assert sorted(KEEP.findall(text)) == sorted(KEEP.findall(source))
+
+
+@pytest.mark.parametrize("thing", ["5.99", "{name}", "%s", "www.example.org/a"])
+def test_no_tag_stands_inside_what_must_survive(thing):
+    """Not even where a part of it alone belongs to what the tag encloses."""
+    one, target = core("a <b>b</b> c."), f"A {thing} C."
+    end = 2 + len(thing)
+    links = [((0, 1), (0, 1)), ((2, 3), (end - 1, end)), ((4, 5), (end + 1, end + 2))]
+    assert placed(one.things, one.read, target, links) == f"A <b>{thing}</b> C."
