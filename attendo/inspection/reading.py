@@ -141,10 +141,13 @@ def _gaps(bundle: Bundle, text: str, without: Without, device: DeviceName) -> Re
     filler = Filler.from_bundle(bundle, device=device)
     model, heads = quietened(filler.model, without)
     batch = filler.batch([_some(filler.encoded(one)) for one in _texts(text)])
-    maps = watched(model, lambda twin: twin(batch))
-    ids = batch.ids_BT[0].tolist()
+    maps = watched(model, lambda twin: twin.vectors(batch))
+    ids, names = batch.ids_BT[0].tolist(), _names(filler.tokenizer)
     gaps = [position for position, id_ in enumerate(ids) if id_ == filler.tokenizer.vocab_size]
-    names, best = _names(filler.tokenizer), filler.likeliest(maps.result[0, gaps].cpu(), ALTERNATIVES)
+    best: tuple[Tensor, ...] = ()
+    if gaps:  # an encoder alone cannot tell, and is not asked
+        with torch.inference_mode():
+            best = filler.likeliest(model.logits(maps.result[0, gaps]).cpu(), ALTERNATIVES)
     return Reading(
         maps=maps,
         without=heads,

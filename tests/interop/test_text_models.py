@@ -148,6 +148,20 @@ def test_texts_have_the_same_vectors(name: str, pooling: Any, imported: Callable
     np.testing.assert_allclose(lengths, 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["bert", "bert alone", "roberta with labels", "distilbert", "gpt2", "llama"])
+def test_inside_they_have_the_same_attention(name: str, imported: Callable[[str], Imported]) -> None:
+    bundle, tokenizer, model, _ = imported(name)
+    text = TEXTS[0]
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        expected = model(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions
+    found = attendo.inspect(bundle.path, text)
+    assert isinstance(found, attendo.Reading)
+    ours = found.maps.decoder if name in ("gpt2", "llama") else found.maps.encoder
+    for mine, theirs in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["bert with labels", "roberta with labels", "distilbert with labels"])
 def test_texts_and_pairs_have_the_same_labels(name: str, imported: Callable[[str], Imported]) -> None:
     bundle, tokenizer, model, _ = imported(name)
