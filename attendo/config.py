@@ -176,8 +176,13 @@ def _last_word(path: str) -> str:
     return path.rpartition(".")[2]
 
 
+_HINTS: dict[type[Settings], dict[str, Any]] = {}  # they are asked for with every request to a server, and take long
+
+
 def _hints(kind: type[Settings]) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind, include_extras=True)
+    return _HINTS[kind]
 
 
 def _paths(kind: type[Settings], where: str) -> list[str]:

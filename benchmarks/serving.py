@@ -3,7 +3,8 @@
     python -m benchmarks.serving BUNDLE TEXT [--clients 64] [--seconds 60]
 
 TEXT has a sentence a line, which every client asks for one at a time, beginning at a place of its own. The server is a
-process of its own on the loopback interface, and the clients are one more, which shares the machine's cores with it.
+process of its own on the loopback interface, and the clients are one more, which shares the machine's cores with it
+(and so uses uvloop, as the server does).
 Greedily and with beam 5, first one client asks for so many seconds, then all of them, each as soon as it has its
 answer. Every answer is compared with what the same bundle gives offline. Then requests come at a rate three times as
 high as that of all clients, whether or not there are answers: how quickly does the server refuse, and how long do those
@@ -25,6 +26,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import uvloop
 
 import attendo
 from attendo import machine
@@ -116,7 +119,7 @@ def main() -> None:
     for name, beam in SEARCHES.items():
         with serving(arguments.bundle, arguments.options) as (process, address):
             questions = [question(line, beam, text) for line, text in zip(lines, offline[name], strict=True)]
-            good &= asyncio.run(measure(name, questions, process.pid, address, arguments.clients, arguments.seconds))
+            good &= uvloop.run(measure(name, questions, process.pid, address, arguments.clients, arguments.seconds))
     sys.exit(not good)
 
 

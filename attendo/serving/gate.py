@@ -24,7 +24,7 @@ class ClientGoneError(Exception):
 
 
 class Gate:
-    """Reads the body, as far as it may be, before anything else looks at it, and sees every answer.
+    """Reads the body of what is welcome, as far as it may be, before anything else looks at it, and sees every answer.
 
     endpoints: the paths there are; all others share a label in the metrics. working: those that need the models. What
     an endpoint puts into the scope's `facts` gets into the log.
@@ -57,10 +57,9 @@ class Gate:
 
         instead: Response | None = None
         try:
-            received = await self._with_body(receive)
             if scope["path"] in self.working:  # refusing must cost little, or a server that is too busy gets busier
                 self.service.require_welcome()
-            await self.app(scope, received, sent)
+            await self.app(scope, await self._with_body(receive), sent)
         except ClientGoneError:
             pass
         except Refusal as error:
