@@ -181,12 +181,15 @@ async def opened(
     seen = Seen()
     async with measured(seen, pid, address) as connections:
         began = time.perf_counter()
-        asked: list[asyncio.Task[None]] = []
+        n_asked, waiting = 0, set[asyncio.Task[None]]()  # what is answered is let go, or collecting garbage takes long
         while (elapsed := time.perf_counter() - began) < seconds:
-            while len(asked) < elapsed * rate:
-                asked.append(asyncio.create_task(ask(connections, questions[len(asked) % len(questions)], seen)))
+            while n_asked < elapsed * rate:
+                task = asyncio.create_task(ask(connections, questions[n_asked % len(questions)], seen))
+                waiting.add(task)
+                task.add_done_callback(waiting.discard)
+                n_asked += 1
             await asyncio.sleep(0.001)
-        await asyncio.gather(*asked)
+        await asyncio.gather(*waiting)
     return seen
 
 
