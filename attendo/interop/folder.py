@@ -24,8 +24,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")  # weights i
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
-_FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-_BYTES = {**_FLOATS, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
 
 @dataclass(frozen=True)
@@ -177,9 +176,11 @@ def _shape(name: str, about: Any, room: int) -> tuple[int, ...]:
         raise ValueError(f"{name} has the type {about['dtype']}, which is not supported: save it as float32")
     count = _BYTES[about["dtype"]]
     for side in shape:
-        if not isinstance(side, int) or side < 0:
+        if not isinstance(side, int) or side < 1:
             raise ValueError(f"{name} has the impossible shape {shape}")
         count *= side
+        if count > room:  # which further sides would make a number of any length
+            break
     if not 0 <= begin <= end <= room or end - begin != count:
         raise ValueError(f"{name} of shape {shape} does not fit into the file")
     return shape

@@ -53,6 +53,9 @@ _M2M100 = {
 # Pieces that are special wherever they occur, though files of a vocabulary alone do not say so.
 _USUAL = {*CONTROLS, "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>"}
 
+_SETTINGS = "tokenizer_config.json"
+_MOST_SENTINELS = 10_000  # of a T5, which has a hundred
+
 _Json = dict[str, Any]
 
 
@@ -338,7 +341,12 @@ def _sentencepiece_alone(folder: Folder, name: str) -> TheirTokenizer:
     ids = {piece: id for id, piece in enumerate(cutter.names)}
     special = {piece for piece, id in ids.items() if processor.is_control(id) or processor.is_unknown(id)}
     if name == "spiece.model":
-        n_extra = int(_settings(folder).get("extra_ids", 100))
+        n_extra = _settings(folder).get("extra_ids", 100)
+        if not isinstance(n_extra, int) or not 0 <= n_extra <= _MOST_SENTINELS:
+            raise ForeignError(
+                f"{folder.path / _SETTINGS}: extra_ids = {n_extra!r}, and it is a number up to {_MOST_SENTINELS:,}. The "
+                "file is damaged."
+            )
         extra = {f"<extra_id_{number}>": len(ids) + n_extra - 1 - number for number in range(n_extra)}
         ids, special = ids | extra, special | extra.keys()
     return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling="spaces")
@@ -356,4 +364,4 @@ def _sentencepiece(folder: Folder, name: str) -> Cutter:
 
 
 def _settings(folder: Folder) -> _Json:
-    return folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    return folder.json(_SETTINGS) if folder.has(_SETTINGS) else {}

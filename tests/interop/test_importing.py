@@ -263,6 +263,18 @@ def sparse(name: str) -> Callable[[Path], None]:
     return change
 
 
+def sparse_rows(n: int) -> Callable[[Path], None]:
+    """A vocabulary as large as a tensor for which the file has room, but no bytes."""
+
+    def change(folder: Path) -> None:
+        config(vocab_size=n)(folder)
+        header(lambda said: said.update(x={"dtype": "U8", "shape": [n], "data_offsets": [0, n]}))(folder)
+        with (folder / "model.safetensors").open("ab") as file:
+            file.truncate(file.tell() + n)
+
+    return change
+
+
 def shards(**values: Any) -> Callable[[Path], object]:
     def change(folder: Path) -> None:
         (folder / "model.safetensors.index.json").write_text(json.dumps(values))
@@ -319,6 +331,11 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an absurd header": (header(dict.copy, length=2**60), "header claims"),
     "an absurd tensor": (header(lambda said: said[FIRST].update(shape=[2**40, 2**20])), "does not fit"),
+    "a tensor without columns": (
+        header(lambda said: said.update(x={"dtype": "U8", "shape": [10**12, 0], "data_offsets": [0, 0]})),
+        "does not fit",
+    ),
+    "a vocabulary of a sparse file": (sparse_rows(2**23), "8,388,608 rows is more"),
     "a negative shape": (header(lambda said: said[FIRST].update(shape=[-1, 2])), "impossible shape"),
     "an unknown type": (header(lambda said: said[FIRST].update(dtype="F8_E4M3")), "F8_E4M3"),
     "a header of nothing": (text("model.safetensors", "\x08\0\0\0\0\0\0\0[1,2,33]"), "damaged"),

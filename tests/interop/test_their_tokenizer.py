@@ -276,6 +276,13 @@ class TestFaults:
         with pytest.raises(ForeignError, match=words):
             read_their_tokenizer(Folder(tmp_path, {}))
 
+    @pytest.mark.parametrize("n_extra", [10**12, -1, 3.5, "many", None])
+    def test_an_absurd_number_of_sentinels(self, n_extra, tmp_path):
+        made.sentencepiece_file(tmp_path / "spiece.model", **made.T5)
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": n_extra}))
+        with pytest.raises(ForeignError, match="extra_ids = "):
+            read_their_tokenizer(Folder(tmp_path, {}))
+
     def test_a_tokenizer_of_another_model(self, tmp_path):
         made.word_piece(tmp_path, lower=True)
         theirs = read_their_tokenizer(Folder(tmp_path, {}))
