@@ -126,12 +126,18 @@ class Folder:
     def _inside(self, name: str) -> Path:
         """The path of a file, which must be in the folder, whatever links lead to it."""
         path = self.path / name
-        if not path.resolve().is_relative_to(self.path.resolve()):
+        try:
+            resolved, there = path.resolve(), path.is_file()
+        except (OSError, ValueError, RuntimeError) as error:  # too long, no name of a file at all, links in a circle
             raise ForeignError(
-                f"{path} leads out of the folder, to {path.resolve()}. Copy the folder with what its links lead to: "
+                f"{self.path}: no file can be {name[:80]!r} ({error}). Get the folder again from where it came."
+            ) from None
+        if not resolved.is_relative_to(self.path.resolve()):
+            raise ForeignError(
+                f"{path} leads out of the folder, to {resolved}. Copy the folder with what its links lead to: "
                 f"cp -rL {self.path} COPY"
             )
-        if not path.is_file():
+        if not there:
             raise ForeignError(f"{path} is missing. The folder is not whole.")
         return path
 

@@ -255,6 +255,15 @@ def linked(name: str) -> Callable[[Path], None]:
     return change
 
 
+def circle(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to(folder / "other")
+        (folder / "other").symlink_to(folder / name)
+
+    return change
+
+
 def sparse(name: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         with (folder / name).open("wb") as file:
@@ -306,6 +315,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link to another config": (linked("config.json"), "leads out of the folder"),
     "a link to another vocabulary": (linked("vocab.json"), "leads out of the folder"),
     "an index that leads out": (shards(weight_map={FIRST: "../elsewhere.safetensors"}), "leads out of the folder"),
+    "an index of a name with a zero": (shards(weight_map={FIRST: "x\0y"}), r"no file can be .x\\x00y"),
+    "an index of half a letter": (shards(weight_map={FIRST: "x\ud800"}), r"no file can be .x\\ud800"),
+    "an index of an endless name": (shards(weight_map={FIRST: "x" * 300}), "no file can be .xxx.*too long"),
+    "links in a circle": (circle("config.json"), "no file can be .config.json"),
     "an index of nothing": (shards(weights=[]), "no weight_map"),
     "an index of a missing file": (shards(weight_map={FIRST: "x.safetensors"}), "x.safetensors is missing"),
     "an index of a missing tensor": (shards(weight_map={"x": "model.safetensors"}), "lacks the tensor x"),
