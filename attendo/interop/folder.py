@@ -85,15 +85,7 @@ class Folder:
     def _tensors(self) -> dict[str, tuple[Path, tuple[int, ...]]]:
         """Name → the file that has it, and its shape."""
         if self.has(_INDEX):
-            shards = self.json(_INDEX).get("weight_map")
-            if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
-                raise ForeignError(f"{self.path / _INDEX} has no weight_map from tensors to files. It is damaged.")
-            found = {name: tensor for file in sorted(set(shards.values())) for name, tensor in self._headed(file)}
-            if missing := sorted(shards.keys() - found.keys()):
-                raise ForeignError(
-                    f"{self.path / shards[missing[0]]} lacks the tensor {missing[0]}, which {_INDEX} names."
-                )
-            return found
+            return self._sharded()
         if self.has(_WEIGHTS):
             return dict(self._headed(_WEIGHTS))
         if pickles := sorted(path.name for pattern in PICKLES for path in self.path.glob(pattern)):
@@ -102,6 +94,25 @@ class Folder:
                 f"code. Save the model as {_WEIGHTS} first, or get such a file from where the folder came."
             )
         raise ForeignError(f"{self.path} has no weights: {_WEIGHTS} is missing. The folder is not whole.")
+
+    def _sharded(self) -> dict[str, tuple[Path, tuple[int, ...]]]:
+        """The same of several files, each tensor in the one that the index names and in no other."""
+        shards = self.json(_INDEX).get("weight_map")
+        if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+            raise ForeignError(f"{self.path / _INDEX} has no weight_map from tensors to files. It is damaged.")
+        found: dict[str, tuple[Path, tuple[int, ...]]] = {}
+        for file in sorted(set(shards.values())):
+            for name, tensor in self._headed(file):
+                if name in found:
+                    raise ForeignError(
+                        f"{self.path} has the tensor {name} twice, in {found[name][0].name} and in {file}. Get the "
+                        "folder again from where it came."
+                    )
+                found[name] = tensor
+        for name, file in shards.items():
+            if name not in found or found[name][0] != self.path / file:
+                raise ForeignError(f"{self.path / file} lacks the tensor {name}, which {_INDEX} names.")
+        return found
 
     def _headed(self, name: str) -> Iterator[tuple[str, tuple[Path, tuple[int, ...]]]]:
         """The tensors of a file by its header, whose sizes are checked before anything is made of them."""

@@ -291,6 +291,24 @@ def shards(**values: Any) -> Callable[[Path], object]:
     return change
 
 
+def twice(folder: Path) -> None:
+    """Two files have a tensor, with different values, and the index names the first."""
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors, folder / "model-0.safetensors")
+    save_file({FIRST: -tensors.pop(FIRST), "other": torch.zeros(2)}, folder / "model-1.safetensors")
+    where = dict.fromkeys((FIRST, *tensors), "model-0.safetensors")
+    shards(weight_map={**where, "other": "model-1.safetensors"})(folder)
+
+
+def exchanged(folder: Path) -> None:
+    """Every tensor is there, in another file than the index says."""
+    split(load_file(folder / "model.safetensors"), folder)
+    index = folder / "model.safetensors.index.json"
+    where = json.loads(index.read_text())["weight_map"]
+    following = {f"model-{number}.safetensors": f"model-{(number + 1) % 3}.safetensors" for number in range(3)}
+    shards(weight_map={name: following[file] for name, file in where.items()})(folder)
+
+
 def without(*names: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         for name in names:
@@ -322,6 +340,11 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an index of nothing": (shards(weights=[]), "no weight_map"),
     "an index of a missing file": (shards(weight_map={FIRST: "x.safetensors"}), "x.safetensors is missing"),
     "an index of a missing tensor": (shards(weight_map={"x": "model.safetensors"}), "lacks the tensor x"),
+    "a tensor in two files": (
+        twice,
+        f"the tensor {FIRST} twice, in model-0.safetensors and in model-1.safetensors",
+    ),
+    "an index of the wrong file": (exchanged, r"model-\d.safetensors lacks the tensor"),
     "remote code": (config(auto_map={"AutoModel": "evil.Model"}), "code of its own.*auto_map"),
     "trusted code": (config(trust_remote_code=True), "code of its own.*trust_remote_code"),
     "an absurd vocabulary": (config(vocab_size=10**12), "vocab_size = 1000000000000"),
