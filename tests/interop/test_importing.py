@@ -243,8 +243,24 @@ def text(name: str, content: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(content)
 
 
-def pickled(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+class Marking:
+    """What leaves a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def pickled(name: str) -> Callable[[Path], None]:
+    """A pickle that leaves a file beside the folder, instead of the weights."""
+
+    def change(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        torch.save(Marking(folder.parent / "ran"), folder / name)
+
+    return change
 
 
 def linked(name: str) -> Callable[[Path], None]:
@@ -327,7 +343,8 @@ def a_folder(name: str) -> Callable[[Path], None]:
 
 FIRST = "model.shared.weight"
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a pickle only": (pickled, "only as pytorch_model.bin.*could run code"),
+    "a pickle only": (pickled("pytorch_model.bin"), "only as pytorch_model.bin.*could run code"),
+    "a pickle by another name": (pickled("model.safetensors"), "model.safetensors is damaged"),
     "no weights": (without("model.safetensors"), "model.safetensors is missing"),
     "a link to other weights": (linked("model.safetensors"), "leads out of the folder.*cp -rL"),
     "a link to another config": (linked("config.json"), "leads out of the folder"),
@@ -408,6 +425,15 @@ def test_a_hostile_or_broken_folder_is_refused_with_a_sentence(what, marian, tmp
     assert found.out == ""
     (line,) = found.err.splitlines()
     assert re.search(words, line), line
+
+
+def test_the_pickle_of_these_tests_would_run(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "model.safetensors").touch()
+    pickled("model.bin")(tmp_path / "theirs")
+    assert not (tmp_path / "ran").exists()
+    torch.load(tmp_path / "theirs" / "model.bin", weights_only=False)
+    assert (tmp_path / "ran").exists()
 
 
 def unchanged_if_small(folder: Path) -> Any:
