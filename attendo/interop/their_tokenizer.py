@@ -1,20 +1,23 @@
 """The tokenizer of a Hugging Face folder → attendo's, whose ids are permuted.
 
-What a folder may have, in the order in which it is looked for:
+What a folder may have, in the order in which it is looked for; of a SentencePiece file it depends on the model which
+ids its pieces have:
 
     source.spm, target.spm, vocab.json          Marian: each side cut by its own SentencePiece file, one vocabulary
     sentencepiece.bpe.model, vocab.json         M2M100: the same with one file for both sides
     tokenizer.json                              whatever the `tokenizers` library can do
     vocab.json, merges.txt                      GPT-2, RoBERTa, BART: BPE over bytes
     vocab.txt                                   BERT, DistilBERT: WordPiece
+    sentencepiece.bpe.model                     mBART, XLM-RoBERTa: SentencePiece, with ids as fairseq has them
     spiece.model, tokenizer.model               T5, Llama: SentencePiece, whose ids are theirs
 
 Special pieces are taken out of the reach of texts: a typed "</s>" is three ordinary pieces.
 """
 
 import base64
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +52,14 @@ _M2M100 = {
     "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
     "wmt21": "en ha is ja cs ru zh de",
 }
+
+# Those of mBART-50 in the order of their ids, which begin with those of mBART-25.
+_MBART = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN "
+    "pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+)
+_N_MBART25 = 25
 
 # Pieces that are special wherever they occur, though files of a vocabulary alone do not say so.
 _USUAL = {*CONTROLS, "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>"}
@@ -140,26 +151,25 @@ class Cutter:
 
 
 def read_their_tokenizer(folder: Folder) -> TheirTokenizer:
-    """The tokenizer of a folder, by the files it has."""
+    """The tokenizer of a folder, by the files it has and the model it is of."""
+    kind, others = folder.config.get("model_type"), []
     try:
-        if folder.has("source.spm"):
-            return _with_vocabulary(folder, "source.spm", "target.spm")
-        if folder.has("sentencepiece.bpe.model") and folder.has("vocab.json"):
-            return _with_vocabulary(folder, "sentencepiece.bpe.model", "sentencepiece.bpe.model")
-        if folder.has("tokenizer.json"):
-            return _from_library(folder, folder.json("tokenizer.json"))
-        if folder.has("merges.txt"):
-            return _from_library(folder, _byte_level(folder))
-        if folder.has("vocab.txt"):
-            return _from_library(folder, _word_piece(folder))
-        for name in ("spiece.model", "tokenizer.model"):
-            if folder.has(name):
-                return _sentencepiece_alone(folder, name)
+        for names, kinds, read in _WAYS:
+            if all(folder.has(name) for name in names):
+                if kinds is None or kind in kinds:
+                    return read(folder)
+                others.append(names[0])
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, BundleError) as error:
         if isinstance(error, ForeignError):
             raise
         said = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ForeignError(f"the tokenizer in {folder.path} is damaged or of an unknown form: {said}.") from None
+    if others:
+        raise ForeignError(
+            f"{folder.path} has its tokenizer only as {others[0]}, and which ids a {kind} gives to the pieces of such "
+            "a file attendo does not know. Get the folder with tokenizer.json, or have transformers write it: "
+            f'AutoTokenizer.from_pretrained("{folder.path}").save_pretrained("{folder.path}")'
+        )
     raise ForeignError(
         f"{folder.path} has no tokenizer: neither tokenizer.json nor vocabulary or SentencePiece files. Get the folder "
         "again, with all of its files."
@@ -318,38 +328,62 @@ def _library(model: _Json, *, cuts: _Json, decoder: _Json, normalizer: _Json | N
 # --- SentencePiece ---------------------------------------------------------------------------------------------------
 
 
-def _with_vocabulary(folder: Folder, source: str, target: str) -> TheirTokenizer:
-    """SentencePiece files for the pieces, and vocab.json for their ids; M2M100 has its languages after those."""
+def _marian(folder: Folder) -> TheirTokenizer:
+    """SentencePiece files for the pieces of either side, and vocab.json for their ids."""
     if folder.has("target_vocab.json"):
         raise ForeignError(f"{folder.path} has a vocabulary for each side, which is not supported: one is, for both.")
-    ids = {str(piece): int(id) for piece, id in folder.json("vocab.json").items()}
+    ids = _numbered(folder)
     special = {*CONTROLS, *_told_special(folder)} | {piece for piece in ids if piece.startswith(">>")}
-    if source == target:
-        languages = _M2M100[_settings(folder).get("language_codes", "m2m100")].split()
-        names = [f"__{language}__" for language in languages]
-        ids |= {name: len(ids) + place for place, name in enumerate(names)}
-        special |= {*names}
-    ours = _sentencepiece(folder, source)
-    theirs = ours if source == target else _sentencepiece(folder, target)
-    return TheirTokenizer(ids=ids, special=frozenset(special), source=ours, target=theirs, spelling="stripped")
+    source, target = (_sentencepiece(folder, name) for name in ("source.spm", "target.spm"))
+    return TheirTokenizer(ids=ids, special=frozenset(special), source=source, target=target, spelling="stripped")
+
+
+def _m2m100(folder: Folder) -> TheirTokenizer:
+    """The same with one file; languages come after what vocab.json has."""
+    ids = _numbered(folder)
+    names = [f"__{language}__" for language in _M2M100[_settings(folder).get("language_codes", "m2m100")].split()]
+    ids |= {name: len(ids) + place for place, name in enumerate(names)}
+    special = frozenset({*CONTROLS, *_told_special(folder), *names})
+    cutter = _sentencepiece(folder, "sentencepiece.bpe.model")
+    return TheirTokenizer(ids=ids, special=special, source=cutter, target=cutter, spelling="stripped")
+
+
+def _numbered(folder: Folder) -> dict[str, int]:
+    return {str(piece): int(id) for piece, id in folder.json("vocab.json").items()}
+
+
+def _fairseq(folder: Folder) -> TheirTokenizer:
+    """mBART and XLM-R: four pieces of their own for the file's first three, then the file's, languages and a mask."""
+    cutter = _sentencepiece(folder, "sentencepiece.bpe.model")
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *cutter.names[3:]]
+    languages = _MBART.split() if folder.config["model_type"] == "mbart" else []
+    if len(pieces) + len(languages) >= folder.config["vocab_size"]:
+        languages = languages[:_N_MBART25]
+    ids = {piece: id for id, piece in enumerate([*pieces, *languages, "<mask>"])}
+    special = frozenset({*CONTROLS, *_told_special(folder), *languages, "<mask>"})
+    return TheirTokenizer(ids=ids, special=special, source=cutter, target=cutter, spelling="spaces")
+
+
+def _t5(folder: Folder) -> TheirTokenizer:
+    """The file's ids, and sentinels after them, the last one first."""
+    theirs = _sentencepiece_alone(folder, "spiece.model")
+    n_extra = _settings(folder).get("extra_ids", 100)
+    if not isinstance(n_extra, int) or not 0 <= n_extra <= _MOST_SENTINELS:
+        raise ForeignError(
+            f"{folder.path / _SETTINGS}: extra_ids = {n_extra!r}, and it is a number up to {_MOST_SENTINELS:,}. The "
+            "file is damaged."
+        )
+    extra = {f"<extra_id_{number}>": len(theirs.ids) + n_extra - 1 - number for number in range(n_extra)}
+    return dataclasses.replace(theirs, ids={**theirs.ids, **extra}, special=theirs.special | extra.keys())
 
 
 def _sentencepiece_alone(folder: Folder, name: str) -> TheirTokenizer:
-    """A SentencePiece file whose ids are theirs; T5 has its sentinels after them, the last one first."""
+    """A SentencePiece file whose ids are theirs."""
     cutter = _sentencepiece(folder, name)
     processor = opened_sentencepiece(base64.b64decode(cutter.library))
     ids = {piece: id for id, piece in enumerate(cutter.names)}
-    special = {piece for piece, id in ids.items() if processor.is_control(id) or processor.is_unknown(id)}
-    if name == "spiece.model":
-        n_extra = _settings(folder).get("extra_ids", 100)
-        if not isinstance(n_extra, int) or not 0 <= n_extra <= _MOST_SENTINELS:
-            raise ForeignError(
-                f"{folder.path / _SETTINGS}: extra_ids = {n_extra!r}, and it is a number up to {_MOST_SENTINELS:,}. The "
-                "file is damaged."
-            )
-        extra = {f"<extra_id_{number}>": len(ids) + n_extra - 1 - number for number in range(n_extra)}
-        ids, special = ids | extra, special | extra.keys()
-    return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling="spaces")
+    special = frozenset(piece for piece, id in ids.items() if processor.is_control(id) or processor.is_unknown(id))
+    return TheirTokenizer(ids=ids, special=special, source=cutter, target=cutter, spelling="spaces")
 
 
 def _sentencepiece(folder: Folder, name: str) -> Cutter:
@@ -365,3 +399,16 @@ def _sentencepiece(folder: Folder, name: str) -> Cutter:
 
 def _settings(folder: Folder) -> _Json:
     return folder.json(_SETTINGS) if folder.has(_SETTINGS) else {}
+
+
+# What a tokenizer is read from, by the first files that are there, and of which types of models; None: of any.
+_WAYS: tuple[tuple[tuple[str, ...], tuple[str, ...] | None, Callable[[Folder], TheirTokenizer]], ...] = (
+    (("source.spm",), ("marian",), _marian),
+    (("sentencepiece.bpe.model", "vocab.json"), ("m2m_100",), _m2m100),
+    (("tokenizer.json",), None, lambda folder: _from_library(folder, folder.json("tokenizer.json"))),
+    (("merges.txt",), None, lambda folder: _from_library(folder, _byte_level(folder))),
+    (("vocab.txt",), None, lambda folder: _from_library(folder, _word_piece(folder))),
+    (("sentencepiece.bpe.model",), ("mbart", "xlm-roberta"), _fairseq),
+    (("spiece.model",), ("t5",), _t5),
+    (("tokenizer.model",), ("llama",), lambda folder: _sentencepiece_alone(folder, "tokenizer.model")),
+)
