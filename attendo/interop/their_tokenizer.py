@@ -197,7 +197,7 @@ def _from_library(folder: Folder, library: _Json) -> TheirTokenizer:
         model["vocab"] = {
             piece if piece == unk else _hidden(piece, special): id for piece, id in model["vocab"].items()
         }
-    library["added_tokens"] = [one for one in library["added_tokens"] if not one["special"]]
+    library["added_tokens"] = [one for one in library["added_tokens"] if one["content"] not in special]
     library |= {"post_processor": None, "truncation": None, "padding": None}
     cutter = Cutter(json.dumps(library, ensure_ascii=False), tuple(names), bool(model.get("byte_fallback")))
     return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling=spelling)

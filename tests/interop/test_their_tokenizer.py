@@ -122,6 +122,19 @@ def test_pieces_that_were_added_are_found_in_texts_and_special_ones_are_not(kind
     assert not {order.back[found["<one>"]], order.back[found["<two>"]]} & set(pair.source.encode("<one> <two>"))
 
 
+def test_an_added_piece_that_is_special_only_by_its_meaning_is_out_of_reach(tmp_path):
+    theirs = FAST["gpt2"][0](tmp_path / "files")
+    theirs.add_tokens(["<|im_end|>", "XYZZY"])
+    theirs.save_pretrained(tmp_path / "one")
+    settings = tmp_path / "one" / "tokenizer_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "eos_token": "<|im_end|>"}))
+    pair, order = taken_over(tmp_path / "one", FAST["gpt2"][1])
+    end, added = (order.back[theirs.convert_tokens_to_ids(piece)] for piece in ("<|im_end|>", "XYZZY"))
+    found = pair.source.encode("The XYZZY<|im_end|>")
+    assert added in found
+    assert end not in found
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "options"), [("t5", "spiece.model", made.T5), ("llama", "tokenizer.model", made.LLAMA)]
 )
