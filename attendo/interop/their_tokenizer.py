@@ -69,6 +69,8 @@ _MOST_SENTINELS = 10_000  # of a T5, which has a hundred
 
 _Json = dict[str, Any]
 
+_PLAIN: _Json = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
+
 
 @dataclass(frozen=True, kw_only=True)
 class TheirTokenizer:
@@ -157,7 +159,8 @@ def read_their_tokenizer(folder: Folder) -> TheirTokenizer:
         for names, kinds, read in _WAYS:
             if all(folder.has(name) for name in names):
                 if kinds is None or kind in kinds:
-                    return read(folder)
+                    found = read(folder)
+                    return found if kinds is None else _with_added(folder, found)
                 others.append(names[0])
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, BundleError) as error:
         if isinstance(error, ForeignError):
@@ -242,6 +245,21 @@ def _in_order(ids: Mapping[str, int]) -> list[str]:
     return sorted(ids, key=ids.__getitem__)
 
 
+def _added(folder: Folder) -> list[_Json]:
+    """The pieces that were added to a vocabulary, as tokenizer.json has them; of some nothing more is said."""
+    special = _told_special(folder) | _USUAL
+    found = {}
+    if folder.has("added_tokens.json"):
+        for piece, id in folder.json("added_tokens.json").items():
+            found[piece] = {**_PLAIN, "id": id, "normalized": piece not in special}
+    for id, one in (_settings(folder).get("added_tokens_decoder") or {}).items():
+        found[one["content"]] = {**_PLAIN, **one, "id": int(id)}
+    return [
+        {**one, "content": piece, "special": one["special"] or piece in special}
+        for piece, one in sorted(found.items(), key=lambda item: item[1]["id"])
+    ]
+
+
 def _told_special(folder: Folder) -> set[str]:
     """The special pieces that the files beside the tokenizer name."""
     told: set[str] = set()
@@ -280,6 +298,7 @@ def _byte_level(folder: Folder) -> _Json:
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
     prefix = bool(_settings(folder).get("add_prefix_space", False))
     return _library(
+        folder,
         {"type": "BPE", "vocab": folder.json("vocab.json"), "merges": merges},
         cuts={"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": True},
         decoder={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
@@ -292,6 +311,7 @@ def _word_piece(folder: Folder) -> _Json:
     pieces = pieces[:-1] if pieces[-1] == "" else pieces
     settings = _settings(folder)
     return _library(
+        folder,
         {
             "type": "WordPiece",
             "unk_token": token_text(settings.get("unk_token", "[UNK]")),
@@ -311,12 +331,12 @@ def _word_piece(folder: Folder) -> _Json:
     )
 
 
-def _library(model: _Json, *, cuts: _Json, decoder: _Json, normalizer: _Json | None = None) -> _Json:
+def _library(folder: Folder, model: _Json, *, cuts: _Json, decoder: _Json, normalizer: _Json | None = None) -> _Json:
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [],
+        "added_tokens": _added(folder),
         "normalizer": normalizer,
         "pre_tokenizer": cuts,
         "post_processor": None,
@@ -395,6 +415,18 @@ def _sentencepiece(folder: Folder, name: str) -> Cutter:
     ids = list(range(processor.get_piece_size()))
     names = tuple(processor.id_to_piece(ids))
     return Cutter(base64.b64encode(content).decode(), names, any(processor.is_byte(ids)))
+
+
+def _with_added(folder: Folder, theirs: TheirTokenizer) -> TheirTokenizer:
+    """With the special pieces that were added to such a file; it could not find others in a text."""
+    added = {one["content"]: one["id"] for one in _added(folder) if one["special"]}
+    for one in _added(folder):
+        if one["content"] not in theirs.special | added.keys():
+            raise ForeignError(
+                f"the piece {one['content']!r} was added to the tokenizer in {folder.path}, whose SentencePiece file "
+                f"does not find it in a text. Take it out of added_tokens.json and {_SETTINGS}, if no text needs it."
+            )
+    return dataclasses.replace(theirs, ids={**added, **theirs.ids}, special=theirs.special | added.keys())
 
 
 def _settings(folder: Folder) -> _Json:

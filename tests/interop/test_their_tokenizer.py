@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import sentencepiece
+import transformers
 
 from attendo.errors import BundleError, DataError, ForeignError
 from attendo.interop.folder import Folder
@@ -56,6 +57,8 @@ FAST: dict[str, tuple[Callable[[Path], Any], tuple[str | None, ...]]] = {
         ("<pad>", "</s>", "</s>", "<unk>"),
     ),
 }
+
+TOKENIZERS = {"gpt2": "GPT2Tokenizer", "bert": "BertTokenizer"}
 
 
 def opened(folder: Path, kind: str, **config: Any) -> Folder:
@@ -133,6 +136,32 @@ def test_an_added_piece_that_is_special_only_by_its_meaning_is_out_of_reach(tmp_
     found = pair.source.encode("The XYZZY<|im_end|>")
     assert added in found
     assert end not in found
+
+
+@pytest.mark.parametrize("described", [False, True])
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_pieces_that_were_added_beside_a_vocabulary(kind, described, tmp_path):
+    make, meanings = KINDS[kind]
+    n = len(make(tmp_path))
+    added = {"XYZZY": n, "<one>": n + 1, "Plugh man": n + 2}
+    settings: dict[str, Any] = {"additional_special_tokens": ["<one>"]}
+    if described:
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        settings["added_tokens_decoder"] = {
+            str(id): {"content": piece, **flags, "normalized": piece != "<one>", "special": piece == "<one>"}
+            for piece, id in added.items()
+        }
+    else:
+        (tmp_path / "added_tokens.json").write_text(json.dumps(added))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    theirs = getattr(transformers, TOKENIZERS[kind]).from_pretrained(tmp_path)
+    assert theirs.convert_tokens_to_ids(list(added)) == list(added.values())
+    pair, order = taken_over(tmp_path, meanings)
+    for text in ("a XYZZY b", "XYZZYPlugh man.", "The xyzzy plugh man", "Plugh mans"):
+        ids = theirs(text, add_special_tokens=False)["input_ids"]
+        assert pair.source.encode(text) == [order.back[id] for id in ids], text
+    assert order.back[n] in pair.source.encode("XYZZY")
+    assert order.back[n + 1] not in pair.source.encode("a <one> b")
 
 
 @pytest.mark.parametrize(
@@ -329,6 +358,16 @@ class TestFaults:
         made.sentencepiece_file(tmp_path / name)
         with pytest.raises(ForeignError, match=f"only as {name}, and which ids a {kind} gives.*AutoTokenizer"):
             read_their_tokenizer(opened(tmp_path, kind))
+
+    def test_pieces_that_were_added_to_a_sentencepiece_file(self, tmp_path):
+        n = made.sentencepiece_file(tmp_path / "tokenizer.model").get_piece_size()
+        (tmp_path / "added_tokens.json").write_text(json.dumps({"<pad>": n}))
+        found = read_their_tokenizer(opened(tmp_path, "llama"))
+        assert found.ids["<pad>"] == n
+        assert "<pad>" in found.special
+        (tmp_path / "added_tokens.json").write_text(json.dumps({"<pad>": n, "XYZZY": n + 1}))
+        with pytest.raises(ForeignError, match=r"the piece 'XYZZY' was added.*added_tokens.json"):
+            read_their_tokenizer(opened(tmp_path, "llama"))
 
     @pytest.mark.parametrize("n_extra", [10**12, -1, 3.5, "many", None])
     def test_an_absurd_number_of_sentinels(self, n_extra, tmp_path):
