@@ -24,6 +24,8 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")  # weights i
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+# What may ask for code to be run.
+_ASKING = ("config.json", "generation_config.json", "tokenizer_config.json", "preprocessor_config.json")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
 
@@ -161,9 +163,11 @@ def open_folder(path: Path | str) -> Folder:
         raise ForeignError(f"{path} {what}: a Hugging Face folder is needed, with config.json and model.safetensors.")
     folder = Folder(path, {})
     config = folder.json("config.json")
-    if asked := _code_asked(config):
+    for name in _ASKING:
+        if not folder.has(name) or not (asked := _code_asked(folder.json(name))):
+            continue
         raise ForeignError(
-            f"{path / 'config.json'} asks for code of its own to be run ({asked}), which attendo never does. Only the "
+            f"{path / name} asks for code of its own to be run ({asked}), which attendo never does. Only the "
             "architectures that attendo knows can be imported."
         )
     return Folder(path, config)

@@ -12,14 +12,14 @@ from attendo.bundle import Bundle, create_bundle, plain_json
 from attendo.card import write_card
 from attendo.data.noise_settings import MaskNoise, NoiseConfig, PictureNoise
 from attendo.drafting import EXTRA_LENGTH
-from attendo.errors import BundleError, ForeignError
+from attendo.errors import BundleError, ConfigError, ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.architectures import architecture_of
 from attendo.interop.folder import Folder, open_folder
 from attendo.interop.labels import their_labels
 from attendo.interop.sentence_vectors import LENGTH, longest_sentence
 from attendo.interop.their_tokenizer import FILES, read_their_tokenizer
-from attendo.interop.usage import Languages, usage_of
+from attendo.interop.usage import OPTIONS, Languages, usage_of
 from attendo.interop.vocabulary import Order, Usage
 from attendo.models.family import build_model
 from attendo.models.settings import BertConfig, LayerConfig, ModelConfig, VisionConfig
@@ -60,6 +60,8 @@ def import_model(
         theirs = read_their_tokenizer(opened)
         usage = usage_of(opened, theirs, languages)
         tokenizers = theirs.pair(usage)
+    elif any(languages):
+        raise ConfigError(f"{' and '.join(OPTIONS)}: a {architecture.name} has no languages to choose. Leave them out.")
     orders = None if usage is None else Orders(usage.order, usage.order)
     model = architecture.our_settings(opened, orders)
     _require_possible(model, opened)

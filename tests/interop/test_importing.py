@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 import attendo
@@ -181,6 +182,15 @@ class TestTheSameTranslations:
         models.bart(tmp_path / "theirs")
         with pytest.raises(ConfigError, match="bart has no languages"):
             attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="de")
+
+    def test_a_model_of_pictures_has_none_either(self, tmp_path):
+        sizes = {"hidden_size": 6, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 7}
+        vit = transformers.ViTConfig(image_size=4, patch_size=2, **sizes)
+        transformers.ViTForImageClassification(vit).save_pretrained(tmp_path / "theirs")
+        text("preprocessor_config.json", "{}")(tmp_path / "theirs")
+        with pytest.raises(ConfigError, match="ViT has no languages"):
+            attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="de")
+        assert not (tmp_path / "bundle").exists()
 
     def test_half_precision_and_shards(self, marian, tmp_path):
         _, folder = marian
@@ -364,6 +374,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an index of the wrong file": (exchanged, r"model-\d.safetensors lacks the tensor"),
     "remote code": (config(auto_map={"AutoModel": "evil.Model"}), "code of its own.*auto_map"),
     "trusted code": (config(trust_remote_code=True), "code of its own.*trust_remote_code"),
+    "a tokenizer of remote code": (
+        text("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": ["evil.Tokenizer", null]}}'),
+        "tokenizer_config.json asks for code of its own.*auto_map",
+    ),
     "an absurd vocabulary": (config(vocab_size=10**12), "vocab_size = 1000000000000"),
     "absurd layers": (config(encoder_layers=10**9), "n_encoder_layers = 1,000,000,000"),
     "an absurd width": (config(d_model=2**40), "d_model = 1,099,511,627,776"),
