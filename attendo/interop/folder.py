@@ -58,15 +58,23 @@ class Folder:
         except UnicodeDecodeError as error:
             raise ForeignError(f"{self.path / name} is not UTF-8 text ({error.reason}). It is damaged.") from None
 
-    def json(self, name: str) -> dict[str, Any]:
-        """The keys and values of a JSON file."""
+    def parsed(self, name: str) -> Any:
+        """What a JSON file holds."""
         try:
-            found = json.loads(self.text(name))
+            return json.loads(self.text(name))
         except (ValueError, RecursionError) as error:
             raise ForeignError(f"{self.path / name} is not valid JSON: {error}. It is damaged.") from None
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The keys and values of a JSON file."""
+        found = self.parsed(name)
         if not isinstance(found, dict):
             raise ForeignError(f"{self.path / name} must hold keys and values, and holds {type(found).__name__}.")
         return found
+
+    def optional_json(self, name: str) -> dict[str, Any]:
+        """The same, and nothing where there is no such file."""
+        return self.json(name) if self.has(name) else {}
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -164,18 +172,17 @@ def open_folder(path: Path | str) -> Folder:
     folder = Folder(path, {})
     config = folder.json("config.json")
     for name in _ASKING:
-        if not folder.has(name) or not (asked := _code_asked(folder.json(name))):
-            continue
-        raise ForeignError(
-            f"{path / name} asks for code of its own to be run ({asked}), which attendo never does. Only the "
-            "architectures that attendo knows can be imported."
-        )
+        if asked := _code_asked(folder.optional_json(name)):
+            raise ForeignError(
+                f"{path / name} asks for code of its own to be run ({asked}), which attendo never does. Only the "
+                "architectures that attendo knows can be imported."
+            )
     return Folder(path, config)
 
 
 def said_id(folder: Folder, key: str) -> int | None:
     """An id that config.json or generation_config.json names; of several ends the first."""
-    files = [folder.config, folder.json("generation_config.json") if folder.has("generation_config.json") else {}]
+    files = [folder.config, folder.optional_json("generation_config.json")]
     for values in files:
         value = values.get(key)
         value = value[0] if isinstance(value, list) and value else value

@@ -106,11 +106,10 @@ def their_files(bundle: Bundle) -> dict[str, bytes]:
 
 def _kept(architecture: Architecture, folder: Folder, usage: Usage | None) -> dict[str, Any]:
     """What an export needs to give everything back as it was."""
-    generation = folder.json("generation_config.json") if folder.has("generation_config.json") else None
     return {
         "architecture": architecture.class_name,
         "config": folder.config,
-        "generation": generation,
+        "generation": folder.optional_json("generation_config.json"),
         "order": None if usage is None else usage.order.to_json(),
         "files": {name: base64.b64encode(folder.read(name)).decode() for name in KEPT if folder.has(name)},
     }
@@ -181,7 +180,7 @@ def _noise(config: ModelConfig) -> NoiseConfig | None:
 
 def _codes(folder: Folder, languages: Languages) -> tuple[str, str] | None:
     """The languages of both sides, as far as they were given or the tokenizer's settings tell."""
-    told = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    told = folder.optional_json("tokenizer_config.json")
     source, target = languages[0] or told.get("source_lang"), languages[1] or told.get("target_lang")
     if not isinstance(source, str) or not isinstance(target, str):
         return None

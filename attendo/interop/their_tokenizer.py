@@ -249,9 +249,8 @@ def _added(folder: Folder) -> list[_Json]:
     """The pieces that were added to a vocabulary, as tokenizer.json has them; of some nothing more is said."""
     special = _told_special(folder) | _USUAL
     found = {}
-    if folder.has("added_tokens.json"):
-        for piece, id in folder.json("added_tokens.json").items():
-            found[piece] = {**_PLAIN, "id": id, "normalized": piece not in special}
+    for piece, id in folder.optional_json("added_tokens.json").items():
+        found[piece] = {**_PLAIN, "id": id, "normalized": piece not in special}
     for id, one in (_settings(folder).get("added_tokens_decoder") or {}).items():
         found[one["content"]] = {**_PLAIN, **one, "id": int(id)}
     return [
@@ -264,15 +263,14 @@ def _told_special(folder: Folder) -> set[str]:
     """The special pieces that the files beside the tokenizer name."""
     told: set[str] = set()
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if folder.has(name):
-            values = folder.json(name)
-            for key, value in values.items():
-                if key.endswith("_token") and value is not None:
-                    told.add(token_text(value))
-                elif key in ("additional_special_tokens", "extra_special_tokens") and isinstance(value, list):
-                    told |= {token_text(one) for one in value}
-            decoder = values.get("added_tokens_decoder") or {}
-            told |= {one["content"] for one in decoder.values() if one.get("special")}
+        values = folder.optional_json(name)
+        for key, value in values.items():
+            if key.endswith("_token") and value is not None:
+                told.add(token_text(value))
+            elif key in ("additional_special_tokens", "extra_special_tokens") and isinstance(value, list):
+                told |= {token_text(one) for one in value}
+        decoder = values.get("added_tokens_decoder") or {}
+        told |= {one["content"] for one in decoder.values() if one.get("special")}
     return told
 
 
@@ -430,7 +428,7 @@ def _with_added(folder: Folder, theirs: TheirTokenizer) -> TheirTokenizer:
 
 
 def _settings(folder: Folder) -> _Json:
-    return folder.json(_SETTINGS) if folder.has(_SETTINGS) else {}
+    return folder.optional_json(_SETTINGS)
 
 
 # What a tokenizer is read from, by the first files that are there, and of which types of models; None: of any.
