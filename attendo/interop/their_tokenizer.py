@@ -265,7 +265,7 @@ def _told_special(folder: Folder) -> set[str]:
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         values = folder.optional_json(name)
         for key, value in values.items():
-            if key.endswith("_token") and value is not None:
+            if key.endswith("_token") and isinstance(value, str | dict):  # add_bos_token is true or false
                 told.add(token_text(value))
             elif key in ("additional_special_tokens", "extra_special_tokens") and isinstance(value, list):
                 told |= {token_text(one) for one in value}

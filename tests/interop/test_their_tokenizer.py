@@ -138,6 +138,16 @@ def test_an_added_piece_that_is_special_only_by_its_meaning_is_out_of_reach(tmp_
     assert end not in found
 
 
+def test_whether_something_is_added_is_no_piece(tmp_path):
+    made.word_piece(tmp_path, lower=False)
+    with (tmp_path / "vocab.txt").open("a") as file:
+        file.write("True\n")
+    settings = {"do_lower_case": False, "add_bos_token": True, "add_eos_token": False}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    pair, _ = taken_over(tmp_path, KINDS["bert"][1], kind="bert")
+    assert pair.source.decode(pair.source.encode("a True man")) == "a True man"
+
+
 @pytest.mark.parametrize("described", [False, True])
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_pieces_that_were_added_beside_a_vocabulary(kind, described, tmp_path):
