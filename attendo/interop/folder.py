@@ -181,12 +181,15 @@ def open_folder(path: Path | str) -> Folder:
 
 
 def said_id(folder: Folder, key: str) -> int | None:
-    """An id that config.json or generation_config.json names; of several ends the first."""
-    files = [folder.config, folder.optional_json("generation_config.json")]
-    for values in files:
-        value = values.get(key)
-        value = value[0] if isinstance(value, list) and value else value
-        if isinstance(value, int):
+    """An id that generation_config.json names, or config.json where that does not; -1 is none.
+
+    Of several ends it is the one that config.json names by itself, and otherwise the first.
+    """
+    config = folder.config.get(key)
+    for value in (folder.optional_json("generation_config.json").get(key), config):
+        if isinstance(value, list) and value:
+            value = config if config in value else value[0]
+        if isinstance(value, int) and value != -1:
             return value
     return None
 

@@ -17,7 +17,7 @@ import attendo
 from attendo.decoding.search import SearchOptions
 from attendo.drafting import one_line
 from attendo.errors import ConfigError, ForeignError
-from attendo.interop.folder import LARGEST_FILE, open_folder
+from attendo.interop.folder import LARGEST_FILE, Folder, open_folder, said_id
 from attendo.interop.vocabulary import Order
 from attendo.translator import Translator
 from tests.cli.command import attendo as command
@@ -224,6 +224,13 @@ def config(**values: Any) -> Callable[[Path], None]:
     return change
 
 
+def ids(**values: int) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / "generation_config.json").write_text(json.dumps(values))
+
+    return change
+
+
 def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
     def changed(folder: Path) -> None:
         tensors = load_file(folder / "model.safetensors")
@@ -383,7 +390,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an absurd width": (config(d_model=2**40), "d_model = 1,099,511,627,776"),
     "layers that are not there": (config(encoder_layers=2), "lacks the tensor model.encoder.layers.1"),
     "a number that is none": (config(d_model="wide"), "d_model"),
-    "an id beyond the vocabulary": (config(decoder_start_token_id=10**6), "beyond"),
+    "an id beyond the vocabulary": (ids(decoder_start_token_id=10**6), "beyond"),
     "an unknown architecture": (config(architectures=["EvilModel"]), "EvilModel.*MarianMTModel"),
     "no architecture": (config(architectures=None), "the architecture None"),
     "an unknown activation": (config(activation_function="exec"), "activation_function = 'exec'"),
@@ -454,6 +461,26 @@ def unchanged_if_small(folder: Path) -> Any:
     """Nothing is left behind; a file of hundreds of megabytes is not read for that."""
     small = all(path.stat().st_size < LARGEST_FILE for path in folder.rglob("*") if path.is_file())
     return unchanged(folder if small else folder / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("config", "generation", "expected"),
+    [
+        (7, None, 7),
+        (None, 5, 5),
+        (7, 5, 5),
+        ([7, 5], None, 7),
+        (7, [5, 7, 3], 7),
+        (2, [5, 7], 5),
+        ([7, 5], [3, 5], 3),
+        (-1, None, None),
+        (7, -1, 7),
+        ([], None, None),
+    ],
+)
+def test_which_id_counts_is_what_generate_goes_by(config, generation, expected, tmp_path):
+    text("generation_config.json", json.dumps({"eos_token_id": generation}))(tmp_path)
+    assert said_id(Folder(tmp_path, {"eos_token_id": config}), "eos_token_id") == expected
 
 
 @pytest.mark.parametrize(("name", "words"), [("missing", "does not exist"), ("file", "is a file")])
