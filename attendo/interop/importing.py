@@ -12,11 +12,12 @@ from attendo.bundle import Bundle, create_bundle, plain_json
 from attendo.card import write_card
 from attendo.data.noise_settings import MaskNoise, NoiseConfig, PictureNoise
 from attendo.drafting import EXTRA_LENGTH
-from attendo.errors import BundleError, ConfigError, ForeignError
+from attendo.errors import ConfigError, ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.architectures import architecture_of
 from attendo.interop.folder import Folder, open_folder
 from attendo.interop.labels import their_labels
+from attendo.interop.refusals import require_new
 from attendo.interop.sentence_vectors import LENGTH, longest_sentence
 from attendo.interop.their_tokenizer import FILES, read_their_tokenizer
 from attendo.interop.usage import OPTIONS, Languages, usage_of
@@ -49,8 +50,7 @@ def import_model(
     from one to the other, by their names in English.
     """
     reporter, out = reporter or Silent(), Path(out)
-    if out.exists():
-        raise BundleError(f"{out} exists already. Choose another folder with --out, or remove it first.")
+    require_new(out)
     opened = open_folder(folder)
     architecture = architecture_of(opened)
     languages: Languages = (source_language, target_language)
