@@ -101,7 +101,9 @@ class Folder:
         if pickles := sorted(path.name for pattern in PICKLES for path in self.path.glob(pattern)):
             raise ForeignError(
                 f"{self.path} has its weights only as {pickles[0]}, which is no safetensors file: loading it could run "
-                f"code. Save the model as {_WEIGHTS} first, or get such a file from where the folder came."
+                f"code. Get {_WEIGHTS} from where the folder came, or have transformers write it: "
+                f'NAME.from_pretrained("{self.path}").save_pretrained("{self.path}"), NAME being what config.json '
+                "has under architectures."
             )
         raise ForeignError(f"{self.path} has no weights: {_WEIGHTS} is missing. The folder is not whole.")
 

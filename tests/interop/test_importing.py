@@ -360,7 +360,7 @@ def a_folder(name: str) -> Callable[[Path], None]:
 
 FIRST = "model.shared.weight"
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a pickle only": (pickled("pytorch_model.bin"), "only as pytorch_model.bin.*could run code"),
+    "a pickle only": (pickled("pytorch_model.bin"), "only as pytorch_model.bin.*could run code.*save_pretrained"),
     "a pickle by another name": (pickled("model.safetensors"), "model.safetensors is damaged"),
     "no weights": (without("model.safetensors"), "model.safetensors is missing"),
     "a link to other weights": (linked("model.safetensors"), "leads out of the folder.*cp -rL"),
@@ -446,6 +446,20 @@ def test_a_hostile_or_broken_folder_is_refused_with_a_sentence(what, marian, tmp
     assert found.out == ""
     (line,) = found.err.splitlines()
     assert re.search(words, line), line
+
+
+def test_what_is_said_of_a_pickle_helps(marian, tmp_path):
+    (model, _), folder = marian
+    shutil.copytree(folder, tmp_path / "theirs")
+    (tmp_path / "theirs" / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "theirs" / "pytorch_model.bin")
+    with pytest.raises(ForeignError, match=r"NAME\.from_pretrained"):
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+    name = json.loads((folder / "config.json").read_text())["architectures"][0]
+    getattr(transformers, name).from_pretrained(tmp_path / "theirs").save_pretrained(tmp_path / "theirs")
+    weights = attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle").weights()
+    expected = attendo.import_model(folder, out=tmp_path / "other").weights()
+    assert all(torch.equal(weights[name], one) for name, one in expected.items())
 
 
 def test_the_pickle_of_these_tests_would_run(tmp_path):
