@@ -237,7 +237,7 @@ class TestAFolder:
     """Marian's and NLLB's once more: what stands around texts, and that all of it survives being saved."""
 
     def test_every_text_has_what_belongs_around_it(self, nllb):
-        around = {"source_prefix": ["eng_Latn"], "source_suffix": ["</s>"], "target_prefix": ["deu_Latn"]}
+        around: dict[str, Any] = {"source_prefix": ["eng_Latn"], "source_suffix": ["</s>"], "target_prefix": ["deu_Latn"]}
         pair, _ = taken_over(nllb, ("<pad>", "</s>", "</s>", "<unk>"), **around)
         source, target = (one.pieces(one.encode("man")) for one in (pair.source, pair.target))
         assert source == ["eng_Latn", "▁man", "</s>"]
@@ -381,7 +381,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("n_extra", [10**12, -1, 3.5, "many", None])
     def test_an_absurd_number_of_sentinels(self, n_extra, tmp_path):
-        made.sentencepiece_file(tmp_path / "spiece.model", **made.T5)
+        made.sentencepiece_file(tmp_path / "spiece.model")
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": n_extra}))
         with pytest.raises(ForeignError, match="extra_ids = "):
             read_their_tokenizer(opened(tmp_path, "t5"))
