@@ -237,7 +237,11 @@ class TestAFolder:
     """Marian's and NLLB's once more: what stands around texts, and that all of it survives being saved."""
 
     def test_every_text_has_what_belongs_around_it(self, nllb):
-        around: dict[str, Any] = {"source_prefix": ["eng_Latn"], "source_suffix": ["</s>"], "target_prefix": ["deu_Latn"]}
+        around: dict[str, Any] = {
+            "source_prefix": ["eng_Latn"],
+            "source_suffix": ["</s>"],
+            "target_prefix": ["deu_Latn"],
+        }
         pair, _ = taken_over(nllb, ("<pad>", "</s>", "</s>", "<unk>"), **around)
         source, target = (one.pieces(one.encode("man")) for one in (pair.source, pair.target))
         assert source == ["eng_Latn", "▁man", "</s>"]
