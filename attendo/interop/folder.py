@@ -24,8 +24,9 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")  # weights i
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
-_FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-_BYTES = {**_FLOATS, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+# What may ask for code to be run.
+_ASKING = ("config.json", "generation_config.json", "tokenizer_config.json", "preprocessor_config.json")
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,23 @@ class Folder:
         except UnicodeDecodeError as error:
             raise ForeignError(f"{self.path / name} is not UTF-8 text ({error.reason}). It is damaged.") from None
 
-    def json(self, name: str) -> dict[str, Any]:
-        """The keys and values of a JSON file."""
+    def parsed(self, name: str) -> Any:
+        """What a JSON file holds."""
         try:
-            found = json.loads(self.text(name))
+            return json.loads(self.text(name))
         except (ValueError, RecursionError) as error:
             raise ForeignError(f"{self.path / name} is not valid JSON: {error}. It is damaged.") from None
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The keys and values of a JSON file."""
+        found = self.parsed(name)
         if not isinstance(found, dict):
             raise ForeignError(f"{self.path / name} must hold keys and values, and holds {type(found).__name__}.")
         return found
+
+    def optional_json(self, name: str) -> dict[str, Any]:
+        """The same, and nothing where there is no such file."""
+        return self.json(name) if self.has(name) else {}
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -86,23 +95,36 @@ class Folder:
     def _tensors(self) -> dict[str, tuple[Path, tuple[int, ...]]]:
         """Name → the file that has it, and its shape."""
         if self.has(_INDEX):
-            shards = self.json(_INDEX).get("weight_map")
-            if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
-                raise ForeignError(f"{self.path / _INDEX} has no weight_map from tensors to files. It is damaged.")
-            found = {name: tensor for file in sorted(set(shards.values())) for name, tensor in self._headed(file)}
-            if missing := sorted(shards.keys() - found.keys()):
-                raise ForeignError(
-                    f"{self.path / shards[missing[0]]} lacks the tensor {missing[0]}, which {_INDEX} names."
-                )
-            return found
+            return self._sharded()
         if self.has(_WEIGHTS):
             return dict(self._headed(_WEIGHTS))
         if pickles := sorted(path.name for pattern in PICKLES for path in self.path.glob(pattern)):
             raise ForeignError(
                 f"{self.path} has its weights only as {pickles[0]}, which is no safetensors file: loading it could run "
-                f"code. Save the model as {_WEIGHTS} first, or get such a file from where the folder came."
+                f"code. Get {_WEIGHTS} from where the folder came, or have transformers write it: "
+                f'NAME.from_pretrained("{self.path}").save_pretrained("{self.path}"), NAME being what config.json '
+                "has under architectures."
             )
         raise ForeignError(f"{self.path} has no weights: {_WEIGHTS} is missing. The folder is not whole.")
+
+    def _sharded(self) -> dict[str, tuple[Path, tuple[int, ...]]]:
+        """The same of several files, each tensor in the one that the index names and in no other."""
+        shards = self.json(_INDEX).get("weight_map")
+        if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+            raise ForeignError(f"{self.path / _INDEX} has no weight_map from tensors to files. It is damaged.")
+        found: dict[str, tuple[Path, tuple[int, ...]]] = {}
+        for file in sorted(set(shards.values())):
+            for name, tensor in self._headed(file):
+                if name in found:
+                    raise ForeignError(
+                        f"{self.path} has the tensor {name} twice, in {found[name][0].name} and in {file}. Get the "
+                        "folder again from where it came."
+                    )
+                found[name] = tensor
+        for name, file in shards.items():
+            if name not in found or found[name][0] != self.path / file:
+                raise ForeignError(f"{self.path / file} lacks the tensor {name}, which {_INDEX} names.")
+        return found
 
     def _headed(self, name: str) -> Iterator[tuple[str, tuple[Path, tuple[int, ...]]]]:
         """The tensors of a file by its header, whose sizes are checked before anything is made of them."""
@@ -127,12 +149,18 @@ class Folder:
     def _inside(self, name: str) -> Path:
         """The path of a file, which must be in the folder, whatever links lead to it."""
         path = self.path / name
-        if not path.resolve().is_relative_to(self.path.resolve()):
+        try:
+            resolved, there = path.resolve(), path.is_file()
+        except (OSError, ValueError, RuntimeError) as error:  # too long, no name of a file at all, links in a circle
             raise ForeignError(
-                f"{path} leads out of the folder, to {path.resolve()}. Copy the folder with what its links lead to: "
+                f"{self.path}: no file can be {name[:80]!r} ({error}). Get the folder again from where it came."
+            ) from None
+        if not resolved.is_relative_to(self.path.resolve()):
+            raise ForeignError(
+                f"{path} leads out of the folder, to {resolved}. Copy the folder with what its links lead to: "
                 f"cp -rL {self.path} COPY"
             )
-        if not path.is_file():
+        if not there:
             raise ForeignError(f"{path} is missing. The folder is not whole.")
         return path
 
@@ -145,21 +173,25 @@ def open_folder(path: Path | str) -> Folder:
         raise ForeignError(f"{path} {what}: a Hugging Face folder is needed, with config.json and model.safetensors.")
     folder = Folder(path, {})
     config = folder.json("config.json")
-    if asked := _code_asked(config):
-        raise ForeignError(
-            f"{path / 'config.json'} asks for code of its own to be run ({asked}), which attendo never does. Only the "
-            "architectures that attendo knows can be imported."
-        )
+    for name in _ASKING:
+        if asked := _code_asked(folder.optional_json(name)):
+            raise ForeignError(
+                f"{path / name} asks for code of its own to be run ({asked}), which attendo never does. Only the "
+                "architectures that attendo knows can be imported."
+            )
     return Folder(path, config)
 
 
 def said_id(folder: Folder, key: str) -> int | None:
-    """An id that config.json or generation_config.json names; of several ends the first."""
-    files = [folder.config, folder.json("generation_config.json") if folder.has("generation_config.json") else {}]
-    for values in files:
-        value = values.get(key)
-        value = value[0] if isinstance(value, list) and value else value
-        if isinstance(value, int):
+    """An id that generation_config.json names, or config.json where that does not; -1 is none.
+
+    Of several ends it is the one that config.json names by itself, and otherwise the first.
+    """
+    config = folder.config.get(key)
+    for value in (folder.optional_json("generation_config.json").get(key), config):
+        if isinstance(value, list) and value:
+            value = config if config in value else value[0]
+        if isinstance(value, int) and value != -1:
             return value
     return None
 
@@ -177,9 +209,11 @@ def _shape(name: str, about: Any, room: int) -> tuple[int, ...]:
         raise ValueError(f"{name} has the type {about['dtype']}, which is not supported: save it as float32")
     count = _BYTES[about["dtype"]]
     for side in shape:
-        if not isinstance(side, int) or side < 0:
+        if not isinstance(side, int) or side < 1:
             raise ValueError(f"{name} has the impossible shape {shape}")
         count *= side
+        if count > room:  # which further sides would make a number of any length
+            break
     if not 0 <= begin <= end <= room or end - begin != count:
         raise ValueError(f"{name} of shape {shape} does not fit into the file")
     return shape

@@ -12,14 +12,15 @@ from attendo.bundle import Bundle, create_bundle, plain_json
 from attendo.card import write_card
 from attendo.data.noise_settings import MaskNoise, NoiseConfig, PictureNoise
 from attendo.drafting import EXTRA_LENGTH
-from attendo.errors import BundleError, ForeignError
+from attendo.errors import ConfigError, ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.architectures import architecture_of
 from attendo.interop.folder import Folder, open_folder
 from attendo.interop.labels import their_labels
+from attendo.interop.refusals import require_new
 from attendo.interop.sentence_vectors import LENGTH, longest_sentence
 from attendo.interop.their_tokenizer import FILES, read_their_tokenizer
-from attendo.interop.usage import Languages, usage_of
+from attendo.interop.usage import OPTIONS, Languages, usage_of
 from attendo.interop.vocabulary import Order, Usage
 from attendo.models.family import build_model
 from attendo.models.settings import BertConfig, LayerConfig, ModelConfig, VisionConfig
@@ -49,8 +50,7 @@ def import_model(
     from one to the other, by their names in English.
     """
     reporter, out = reporter or Silent(), Path(out)
-    if out.exists():
-        raise BundleError(f"{out} exists already. Choose another folder with --out, or remove it first.")
+    require_new(out)
     opened = open_folder(folder)
     architecture = architecture_of(opened)
     languages: Languages = (source_language, target_language)
@@ -60,6 +60,8 @@ def import_model(
         theirs = read_their_tokenizer(opened)
         usage = usage_of(opened, theirs, languages)
         tokenizers = theirs.pair(usage)
+    elif any(languages):
+        raise ConfigError(f"{' and '.join(OPTIONS)}: a {architecture.name} has no languages to choose. Leave them out.")
     orders = None if usage is None else Orders(usage.order, usage.order)
     model = architecture.our_settings(opened, orders)
     _require_possible(model, opened)
@@ -104,11 +106,10 @@ def their_files(bundle: Bundle) -> dict[str, bytes]:
 
 def _kept(architecture: Architecture, folder: Folder, usage: Usage | None) -> dict[str, Any]:
     """What an export needs to give everything back as it was."""
-    generation = folder.json("generation_config.json") if folder.has("generation_config.json") else None
     return {
         "architecture": architecture.class_name,
         "config": folder.config,
-        "generation": generation,
+        "generation": folder.optional_json("generation_config.json"),
         "order": None if usage is None else usage.order.to_json(),
         "files": {name: base64.b64encode(folder.read(name)).decode() for name in KEPT if folder.has(name)},
     }
@@ -179,7 +180,7 @@ def _noise(config: ModelConfig) -> NoiseConfig | None:
 
 def _codes(folder: Folder, languages: Languages) -> tuple[str, str] | None:
     """The languages of both sides, as far as they were given or the tokenizer's settings tell."""
-    told = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    told = folder.optional_json("tokenizer_config.json")
     source, target = languages[0] or told.get("source_lang"), languages[1] or told.get("target_lang")
     if not isinstance(source, str) or not isinstance(target, str):
         return None

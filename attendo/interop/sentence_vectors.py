@@ -5,7 +5,6 @@ modules.json                what is done in turn: the encoder, pooling, perhaps 
 sentence_bert_config.json   how many pieces of a text are seen
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,9 +45,7 @@ def with_vectors(folder: Folder, said: Mapping[str, Any]) -> dict[str, Any]:
 
 def longest_sentence(folder: Folder) -> int | None:
     """How many pieces of a text such a model sees, control pieces included; None where nothing says."""
-    if not folder.has(LENGTH):
-        return None
-    length = folder.json(LENGTH).get("max_seq_length")
+    length = folder.optional_json(LENGTH).get("max_seq_length")
     if length is not None and not (isinstance(length, int) and length > 2):
         raise ForeignError(f"{folder.path / LENGTH}: max_seq_length = {length!r} is no number of pieces.")
     return length
@@ -76,10 +73,7 @@ def vector_files(config: EncoderConfig) -> dict[str, Any]:
 
 
 def _modules(folder: Folder) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(folder.text(_MODULES))
-    except (ValueError, RecursionError) as error:
-        raise ForeignError(f"{folder.path / _MODULES} is not valid JSON: {error}. It is damaged.") from None
+    found = folder.parsed(_MODULES)
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise ForeignError(f"{folder.path / _MODULES} must hold a list of modules. It is damaged.")
     return found

@@ -1,20 +1,23 @@
 """The tokenizer of a Hugging Face folder → attendo's, whose ids are permuted.
 
-What a folder may have, in the order in which it is looked for:
+What a folder may have, in the order in which it is looked for; of a SentencePiece file it depends on the model which
+ids its pieces have:
 
     source.spm, target.spm, vocab.json          Marian: each side cut by its own SentencePiece file, one vocabulary
     sentencepiece.bpe.model, vocab.json         M2M100: the same with one file for both sides
     tokenizer.json                              whatever the `tokenizers` library can do
     vocab.json, merges.txt                      GPT-2, RoBERTa, BART: BPE over bytes
     vocab.txt                                   BERT, DistilBERT: WordPiece
+    sentencepiece.bpe.model                     mBART, XLM-RoBERTa: SentencePiece, with ids as fairseq has them
     spiece.model, tokenizer.model               T5, Llama: SentencePiece, whose ids are theirs
 
 Special pieces are taken out of the reach of texts: a typed "</s>" is three ordinary pieces.
 """
 
 import base64
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +53,23 @@ _M2M100 = {
     "wmt21": "en ha is ja cs ru zh de",
 }
 
+# Those of mBART-50 in the order of their ids, which begin with those of mBART-25.
+_MBART = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN "
+    "pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+)
+_N_MBART25 = 25
+
 # Pieces that are special wherever they occur, though files of a vocabulary alone do not say so.
 _USUAL = {*CONTROLS, "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>"}
 
+_SETTINGS = "tokenizer_config.json"
+_MOST_SENTINELS = 10_000  # of a T5, which has a hundred
+
 _Json = dict[str, Any]
+
+_PLAIN: _Json = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,26 +153,26 @@ class Cutter:
 
 
 def read_their_tokenizer(folder: Folder) -> TheirTokenizer:
-    """The tokenizer of a folder, by the files it has."""
+    """The tokenizer of a folder, by the files it has and the model it is of."""
+    kind, others = folder.config.get("model_type"), []
     try:
-        if folder.has("source.spm"):
-            return _with_vocabulary(folder, "source.spm", "target.spm")
-        if folder.has("sentencepiece.bpe.model") and folder.has("vocab.json"):
-            return _with_vocabulary(folder, "sentencepiece.bpe.model", "sentencepiece.bpe.model")
-        if folder.has("tokenizer.json"):
-            return _from_library(folder, folder.json("tokenizer.json"))
-        if folder.has("merges.txt"):
-            return _from_library(folder, _byte_level(folder))
-        if folder.has("vocab.txt"):
-            return _from_library(folder, _word_piece(folder))
-        for name in ("spiece.model", "tokenizer.model"):
-            if folder.has(name):
-                return _sentencepiece_alone(folder, name)
+        for names, kinds, read in _WAYS:
+            if all(folder.has(name) for name in names):
+                if kinds is None or kind in kinds:
+                    found = read(folder)
+                    return found if kinds is None else _with_added(folder, found)
+                others.append(names[0])
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, BundleError) as error:
         if isinstance(error, ForeignError):
             raise
         said = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ForeignError(f"the tokenizer in {folder.path} is damaged or of an unknown form: {said}.") from None
+    if others:
+        raise ForeignError(
+            f"{folder.path} has its tokenizer only as {others[0]}, and which ids a {kind} gives to the pieces of such "
+            "a file attendo does not know. Get the folder with tokenizer.json, or have transformers write it: "
+            f'AutoTokenizer.from_pretrained("{folder.path}").save_pretrained("{folder.path}")'
+        )
     raise ForeignError(
         f"{folder.path} has no tokenizer: neither tokenizer.json nor vocabulary or SentencePiece files. Get the folder "
         "again, with all of its files."
@@ -184,7 +200,7 @@ def _from_library(folder: Folder, library: _Json) -> TheirTokenizer:
         model["vocab"] = {
             piece if piece == unk else _hidden(piece, special): id for piece, id in model["vocab"].items()
         }
-    library["added_tokens"] = [one for one in library["added_tokens"] if not one["special"]]
+    library["added_tokens"] = [one for one in library["added_tokens"] if one["content"] not in special]
     library |= {"post_processor": None, "truncation": None, "padding": None}
     cutter = Cutter(json.dumps(library, ensure_ascii=False), tuple(names), bool(model.get("byte_fallback")))
     return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling=spelling)
@@ -229,19 +245,32 @@ def _in_order(ids: Mapping[str, int]) -> list[str]:
     return sorted(ids, key=ids.__getitem__)
 
 
+def _added(folder: Folder) -> list[_Json]:
+    """The pieces that were added to a vocabulary, as tokenizer.json has them; of some nothing more is said."""
+    special = _told_special(folder) | _USUAL
+    found = {}
+    for piece, id in folder.optional_json("added_tokens.json").items():
+        found[piece] = {**_PLAIN, "id": id, "normalized": piece not in special}
+    for id, one in (_settings(folder).get("added_tokens_decoder") or {}).items():
+        found[one["content"]] = {**_PLAIN, **one, "id": int(id)}
+    return [
+        {**one, "content": piece, "special": one["special"] or piece in special}
+        for piece, one in sorted(found.items(), key=lambda item: item[1]["id"])
+    ]
+
+
 def _told_special(folder: Folder) -> set[str]:
     """The special pieces that the files beside the tokenizer name."""
     told: set[str] = set()
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if folder.has(name):
-            values = folder.json(name)
-            for key, value in values.items():
-                if key.endswith("_token") and value is not None:
-                    told.add(token_text(value))
-                elif key in ("additional_special_tokens", "extra_special_tokens") and isinstance(value, list):
-                    told |= {token_text(one) for one in value}
-            decoder = values.get("added_tokens_decoder") or {}
-            told |= {one["content"] for one in decoder.values() if one.get("special")}
+        values = folder.optional_json(name)
+        for key, value in values.items():
+            if key.endswith("_token") and isinstance(value, str | dict):  # add_bos_token is true or false
+                told.add(token_text(value))
+            elif key in ("additional_special_tokens", "extra_special_tokens") and isinstance(value, list):
+                told |= {token_text(one) for one in value}
+        decoder = values.get("added_tokens_decoder") or {}
+        told |= {one["content"] for one in decoder.values() if one.get("special")}
     return told
 
 
@@ -267,6 +296,7 @@ def _byte_level(folder: Folder) -> _Json:
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
     prefix = bool(_settings(folder).get("add_prefix_space", False))
     return _library(
+        folder,
         {"type": "BPE", "vocab": folder.json("vocab.json"), "merges": merges},
         cuts={"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": True},
         decoder={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
@@ -279,6 +309,7 @@ def _word_piece(folder: Folder) -> _Json:
     pieces = pieces[:-1] if pieces[-1] == "" else pieces
     settings = _settings(folder)
     return _library(
+        folder,
         {
             "type": "WordPiece",
             "unk_token": token_text(settings.get("unk_token", "[UNK]")),
@@ -298,12 +329,12 @@ def _word_piece(folder: Folder) -> _Json:
     )
 
 
-def _library(model: _Json, *, cuts: _Json, decoder: _Json, normalizer: _Json | None = None) -> _Json:
+def _library(folder: Folder, model: _Json, *, cuts: _Json, decoder: _Json, normalizer: _Json | None = None) -> _Json:
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [],
+        "added_tokens": _added(folder),
         "normalizer": normalizer,
         "pre_tokenizer": cuts,
         "post_processor": None,
@@ -315,33 +346,62 @@ def _library(model: _Json, *, cuts: _Json, decoder: _Json, normalizer: _Json | N
 # --- SentencePiece ---------------------------------------------------------------------------------------------------
 
 
-def _with_vocabulary(folder: Folder, source: str, target: str) -> TheirTokenizer:
-    """SentencePiece files for the pieces, and vocab.json for their ids; M2M100 has its languages after those."""
+def _marian(folder: Folder) -> TheirTokenizer:
+    """SentencePiece files for the pieces of either side, and vocab.json for their ids."""
     if folder.has("target_vocab.json"):
         raise ForeignError(f"{folder.path} has a vocabulary for each side, which is not supported: one is, for both.")
-    ids = {str(piece): int(id) for piece, id in folder.json("vocab.json").items()}
+    ids = _numbered(folder)
     special = {*CONTROLS, *_told_special(folder)} | {piece for piece in ids if piece.startswith(">>")}
-    if source == target:
-        languages = _M2M100[_settings(folder).get("language_codes", "m2m100")].split()
-        names = [f"__{language}__" for language in languages]
-        ids |= {name: len(ids) + place for place, name in enumerate(names)}
-        special |= {*names}
-    ours = _sentencepiece(folder, source)
-    theirs = ours if source == target else _sentencepiece(folder, target)
-    return TheirTokenizer(ids=ids, special=frozenset(special), source=ours, target=theirs, spelling="stripped")
+    source, target = (_sentencepiece(folder, name) for name in ("source.spm", "target.spm"))
+    return TheirTokenizer(ids=ids, special=frozenset(special), source=source, target=target, spelling="stripped")
+
+
+def _m2m100(folder: Folder) -> TheirTokenizer:
+    """The same with one file; languages come after what vocab.json has."""
+    ids = _numbered(folder)
+    names = [f"__{language}__" for language in _M2M100[_settings(folder).get("language_codes", "m2m100")].split()]
+    ids |= {name: len(ids) + place for place, name in enumerate(names)}
+    special = frozenset({*CONTROLS, *_told_special(folder), *names})
+    cutter = _sentencepiece(folder, "sentencepiece.bpe.model")
+    return TheirTokenizer(ids=ids, special=special, source=cutter, target=cutter, spelling="stripped")
+
+
+def _numbered(folder: Folder) -> dict[str, int]:
+    return {str(piece): int(id) for piece, id in folder.json("vocab.json").items()}
+
+
+def _fairseq(folder: Folder) -> TheirTokenizer:
+    """mBART and XLM-R: four pieces of their own for the file's first three, then the file's, languages and a mask."""
+    cutter = _sentencepiece(folder, "sentencepiece.bpe.model")
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *cutter.names[3:]]
+    languages = _MBART.split() if folder.config["model_type"] == "mbart" else []
+    if len(pieces) + len(languages) >= folder.config["vocab_size"]:
+        languages = languages[:_N_MBART25]
+    ids = {piece: id for id, piece in enumerate([*pieces, *languages, "<mask>"])}
+    special = frozenset({*CONTROLS, *_told_special(folder), *languages, "<mask>"})
+    return TheirTokenizer(ids=ids, special=special, source=cutter, target=cutter, spelling="spaces")
+
+
+def _t5(folder: Folder) -> TheirTokenizer:
+    """The file's ids, and sentinels after them, the last one first."""
+    theirs = _sentencepiece_alone(folder, "spiece.model")
+    n_extra = _settings(folder).get("extra_ids", 100)
+    if not isinstance(n_extra, int) or not 0 <= n_extra <= _MOST_SENTINELS:
+        raise ForeignError(
+            f"{folder.path / _SETTINGS}: extra_ids = {n_extra!r}, and it is a number up to {_MOST_SENTINELS:,}. The "
+            "file is damaged."
+        )
+    extra = {f"<extra_id_{number}>": len(theirs.ids) + n_extra - 1 - number for number in range(n_extra)}
+    return dataclasses.replace(theirs, ids={**theirs.ids, **extra}, special=theirs.special | extra.keys())
 
 
 def _sentencepiece_alone(folder: Folder, name: str) -> TheirTokenizer:
-    """A SentencePiece file whose ids are theirs; T5 has its sentinels after them, the last one first."""
+    """A SentencePiece file whose ids are theirs."""
     cutter = _sentencepiece(folder, name)
     processor = opened_sentencepiece(base64.b64decode(cutter.library))
     ids = {piece: id for id, piece in enumerate(cutter.names)}
-    special = {piece for piece, id in ids.items() if processor.is_control(id) or processor.is_unknown(id)}
-    if name == "spiece.model":
-        n_extra = int(_settings(folder).get("extra_ids", 100))
-        extra = {f"<extra_id_{number}>": len(ids) + n_extra - 1 - number for number in range(n_extra)}
-        ids, special = ids | extra, special | extra.keys()
-    return TheirTokenizer(ids=ids, special=frozenset(special), source=cutter, target=cutter, spelling="spaces")
+    special = frozenset(piece for piece, id in ids.items() if processor.is_control(id) or processor.is_unknown(id))
+    return TheirTokenizer(ids=ids, special=special, source=cutter, target=cutter, spelling="spaces")
 
 
 def _sentencepiece(folder: Folder, name: str) -> Cutter:
@@ -355,5 +415,30 @@ def _sentencepiece(folder: Folder, name: str) -> Cutter:
     return Cutter(base64.b64encode(content).decode(), names, any(processor.is_byte(ids)))
 
 
+def _with_added(folder: Folder, theirs: TheirTokenizer) -> TheirTokenizer:
+    """With the special pieces that were added to such a file; it could not find others in a text."""
+    added = {one["content"]: one["id"] for one in _added(folder) if one["special"]}
+    for one in _added(folder):
+        if one["content"] not in theirs.special | added.keys():
+            raise ForeignError(
+                f"the piece {one['content']!r} was added to the tokenizer in {folder.path}, whose SentencePiece file "
+                f"does not find it in a text. Take it out of added_tokens.json and {_SETTINGS}, if no text needs it."
+            )
+    return dataclasses.replace(theirs, ids={**added, **theirs.ids}, special=theirs.special | added.keys())
+
+
 def _settings(folder: Folder) -> _Json:
-    return folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    return folder.optional_json(_SETTINGS)
+
+
+# What a tokenizer is read from, by the first files that are there, and of which types of models; None: of any.
+_WAYS: tuple[tuple[tuple[str, ...], tuple[str, ...] | None, Callable[[Folder], TheirTokenizer]], ...] = (
+    (("source.spm",), ("marian",), _marian),
+    (("sentencepiece.bpe.model", "vocab.json"), ("m2m_100",), _m2m100),
+    (("tokenizer.json",), None, lambda folder: _from_library(folder, folder.json("tokenizer.json"))),
+    (("merges.txt",), None, lambda folder: _from_library(folder, _byte_level(folder))),
+    (("vocab.txt",), None, lambda folder: _from_library(folder, _word_piece(folder))),
+    (("sentencepiece.bpe.model",), ("mbart", "xlm-roberta"), _fairseq),
+    (("spiece.model",), ("t5",), _t5),
+    (("tokenizer.model",), ("llama",), lambda folder: _sentencepiece_alone(folder, "tokenizer.model")),
+)

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from attendo.errors import ForeignError
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+LARGEST_VOCABULARY = 2**22  # rows; those of many languages have a quarter of a million
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +54,9 @@ class Order:
         """How many ids the tokenizer has: all of ours but the last ones."""
         return len(self.rows) - len(self.last)
 
-    def ours(self, theirs: "Tensor", missing: float = 0.0) -> "Tensor":
-        """(their rows, …) → (our rows, …); rows that theirs does not have are filled with `missing`."""
-        filled = theirs.new_full((len(self.rows), *theirs.shape[1:]), missing)
+    def ours(self, theirs: "Tensor") -> "Tensor":
+        """(their rows, …) → (our rows, …); rows that theirs does not have are zero."""
+        filled = theirs.new_zeros((len(self.rows), *theirs.shape[1:]))
         known = [place for place, row in enumerate(self.rows) if row is not None]
         filled[known] = theirs[[self.rows[place] for place in known]]
         return filled
@@ -94,6 +98,11 @@ def order_of(
     A text begins, or decoding starts, from `start`. One id may have several meanings: a start that is also the padding
     stays a start, since padding is never looked at; otherwise </s> goes before <unk> and <unk> before <pad>.
     """
+    if size > LARGEST_VOCABULARY:
+        raise ForeignError(
+            f"a vocabulary of {size:,} rows is more than the {LARGEST_VOCABULARY:,} that any model has. The folder is "
+            "damaged: get it again from where it came."
+        )
     if unk in (eos, start):
         unk = None
     if pad in (eos, start, unk):

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 import attendo
 from attendo.decoding.search import SearchOptions
 from attendo.drafting import one_line
 from attendo.errors import ConfigError, ForeignError
-from attendo.interop.folder import LARGEST_FILE, open_folder
+from attendo.interop.folder import LARGEST_FILE, Folder, open_folder, said_id
 from attendo.interop.vocabulary import Order
 from attendo.translator import Translator
 from tests.cli.command import attendo as command
@@ -182,6 +183,15 @@ class TestTheSameTranslations:
         with pytest.raises(ConfigError, match="bart has no languages"):
             attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="de")
 
+    def test_a_model_of_pictures_has_none_either(self, tmp_path):
+        sizes = {"hidden_size": 6, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 7}
+        vit = transformers.ViTConfig(image_size=4, patch_size=2, **sizes)
+        transformers.ViTForImageClassification(vit).save_pretrained(tmp_path / "theirs")
+        text("preprocessor_config.json", "{}")(tmp_path / "theirs")
+        with pytest.raises(ConfigError, match="ViT has no languages"):
+            attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="de")
+        assert not (tmp_path / "bundle").exists()
+
     def test_half_precision_and_shards(self, marian, tmp_path):
         _, folder = marian
         whole = attendo.import_model(folder, out=tmp_path / "whole").weights()
@@ -210,6 +220,13 @@ def config(**values: Any) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         found = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**found, **values}))
+
+    return change
+
+
+def ids(**values: int) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / "generation_config.json").write_text(json.dumps(values))
 
     return change
 
@@ -243,14 +260,39 @@ def text(name: str, content: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(content)
 
 
-def pickled(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+class Marking:
+    """What leaves a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def pickled(name: str) -> Callable[[Path], None]:
+    """A pickle that leaves a file beside the folder, instead of the weights."""
+
+    def change(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        torch.save(Marking(folder.parent / "ran"), folder / name)
+
+    return change
 
 
 def linked(name: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         (folder / name).rename(folder.parent / "elsewhere")
         (folder / name).symlink_to(folder.parent / "elsewhere")
+
+    return change
+
+
+def circle(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to(folder / "other")
+        (folder / "other").symlink_to(folder / name)
 
     return change
 
@@ -263,11 +305,41 @@ def sparse(name: str) -> Callable[[Path], None]:
     return change
 
 
+def sparse_rows(n: int) -> Callable[[Path], None]:
+    """A vocabulary as large as a tensor for which the file has room, but no bytes."""
+
+    def change(folder: Path) -> None:
+        config(vocab_size=n)(folder)
+        header(lambda said: said.update(x={"dtype": "U8", "shape": [n], "data_offsets": [0, n]}))(folder)
+        with (folder / "model.safetensors").open("ab") as file:
+            file.truncate(file.tell() + n)
+
+    return change
+
+
 def shards(**values: Any) -> Callable[[Path], object]:
     def change(folder: Path) -> None:
         (folder / "model.safetensors.index.json").write_text(json.dumps(values))
 
     return change
+
+
+def twice(folder: Path) -> None:
+    """Two files have a tensor, with different values, and the index names the first."""
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors, folder / "model-0.safetensors")
+    save_file({FIRST: -tensors.pop(FIRST), "other": torch.zeros(2)}, folder / "model-1.safetensors")
+    where = dict.fromkeys((FIRST, *tensors), "model-0.safetensors")
+    shards(weight_map={**where, "other": "model-1.safetensors"})(folder)
+
+
+def exchanged(folder: Path) -> None:
+    """Every tensor is there, in another file than the index says."""
+    split(load_file(folder / "model.safetensors"), folder)
+    index = folder / "model.safetensors.index.json"
+    where = json.loads(index.read_text())["weight_map"]
+    following = {f"model-{number}.safetensors": f"model-{(number + 1) % 3}.safetensors" for number in range(3)}
+    shards(weight_map={name: following[file] for name, file in where.items()})(folder)
 
 
 def without(*names: str) -> Callable[[Path], None]:
@@ -288,23 +360,37 @@ def a_folder(name: str) -> Callable[[Path], None]:
 
 FIRST = "model.shared.weight"
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a pickle only": (pickled, "only as pytorch_model.bin.*could run code"),
+    "a pickle only": (pickled("pytorch_model.bin"), "only as pytorch_model.bin.*could run code.*save_pretrained"),
+    "a pickle by another name": (pickled("model.safetensors"), "model.safetensors is damaged"),
     "no weights": (without("model.safetensors"), "model.safetensors is missing"),
     "a link to other weights": (linked("model.safetensors"), "leads out of the folder.*cp -rL"),
     "a link to another config": (linked("config.json"), "leads out of the folder"),
     "a link to another vocabulary": (linked("vocab.json"), "leads out of the folder"),
     "an index that leads out": (shards(weight_map={FIRST: "../elsewhere.safetensors"}), "leads out of the folder"),
+    "an index of a name with a zero": (shards(weight_map={FIRST: "x\0y"}), r"no file can be .x\\x00y"),
+    "an index of half a letter": (shards(weight_map={FIRST: "x\ud800"}), r"no file can be .x\\ud800"),
+    "an index of an endless name": (shards(weight_map={FIRST: "x" * 300}), "no file can be .xxx.*too long"),
+    "links in a circle": (circle("config.json"), "no file can be .config.json"),
     "an index of nothing": (shards(weights=[]), "no weight_map"),
     "an index of a missing file": (shards(weight_map={FIRST: "x.safetensors"}), "x.safetensors is missing"),
     "an index of a missing tensor": (shards(weight_map={"x": "model.safetensors"}), "lacks the tensor x"),
+    "a tensor in two files": (
+        twice,
+        f"the tensor {FIRST} twice, in model-0.safetensors and in model-1.safetensors",
+    ),
+    "an index of the wrong file": (exchanged, r"model-\d.safetensors lacks the tensor"),
     "remote code": (config(auto_map={"AutoModel": "evil.Model"}), "code of its own.*auto_map"),
     "trusted code": (config(trust_remote_code=True), "code of its own.*trust_remote_code"),
+    "a tokenizer of remote code": (
+        text("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": ["evil.Tokenizer", null]}}'),
+        "tokenizer_config.json asks for code of its own.*auto_map",
+    ),
     "an absurd vocabulary": (config(vocab_size=10**12), "vocab_size = 1000000000000"),
     "absurd layers": (config(encoder_layers=10**9), "n_encoder_layers = 1,000,000,000"),
     "an absurd width": (config(d_model=2**40), "d_model = 1,099,511,627,776"),
     "layers that are not there": (config(encoder_layers=2), "lacks the tensor model.encoder.layers.1"),
     "a number that is none": (config(d_model="wide"), "d_model"),
-    "an id beyond the vocabulary": (config(decoder_start_token_id=10**6), "beyond"),
+    "an id beyond the vocabulary": (ids(decoder_start_token_id=10**6), "beyond"),
     "an unknown architecture": (config(architectures=["EvilModel"]), "EvilModel.*MarianMTModel"),
     "no architecture": (config(architectures=None), "the architecture None"),
     "an unknown activation": (config(activation_function="exec"), "activation_function = 'exec'"),
@@ -319,6 +405,11 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an absurd header": (header(dict.copy, length=2**60), "header claims"),
     "an absurd tensor": (header(lambda said: said[FIRST].update(shape=[2**40, 2**20])), "does not fit"),
+    "a tensor without columns": (
+        header(lambda said: said.update(x={"dtype": "U8", "shape": [10**12, 0], "data_offsets": [0, 0]})),
+        "does not fit",
+    ),
+    "a vocabulary of a sparse file": (sparse_rows(2**23), "8,388,608 rows is more"),
     "a negative shape": (header(lambda said: said[FIRST].update(shape=[-1, 2])), "impossible shape"),
     "an unknown type": (header(lambda said: said[FIRST].update(dtype="F8_E4M3")), "F8_E4M3"),
     "a header of nothing": (text("model.safetensors", "\x08\0\0\0\0\0\0\0[1,2,33]"), "damaged"),
@@ -357,10 +448,53 @@ def test_a_hostile_or_broken_folder_is_refused_with_a_sentence(what, marian, tmp
     assert re.search(words, line), line
 
 
+def test_what_is_said_of_a_pickle_helps(marian, tmp_path):
+    (model, _), folder = marian
+    shutil.copytree(folder, tmp_path / "theirs")
+    (tmp_path / "theirs" / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "theirs" / "pytorch_model.bin")
+    with pytest.raises(ForeignError, match=r"NAME\.from_pretrained"):
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+    name = json.loads((folder / "config.json").read_text())["architectures"][0]
+    getattr(transformers, name).from_pretrained(tmp_path / "theirs").save_pretrained(tmp_path / "theirs")
+    weights = attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle").weights()
+    expected = attendo.import_model(folder, out=tmp_path / "other").weights()
+    assert all(torch.equal(weights[name], one) for name, one in expected.items())
+
+
+def test_the_pickle_of_these_tests_would_run(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "model.safetensors").touch()
+    pickled("model.bin")(tmp_path / "theirs")
+    assert not (tmp_path / "ran").exists()
+    torch.load(tmp_path / "theirs" / "model.bin", weights_only=False)
+    assert (tmp_path / "ran").exists()
+
+
 def unchanged_if_small(folder: Path) -> Any:
     """Nothing is left behind; a file of hundreds of megabytes is not read for that."""
     small = all(path.stat().st_size < LARGEST_FILE for path in folder.rglob("*") if path.is_file())
     return unchanged(folder if small else folder / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("config", "generation", "expected"),
+    [
+        (7, None, 7),
+        (None, 5, 5),
+        (7, 5, 5),
+        ([7, 5], None, 7),
+        (7, [5, 7, 3], 7),
+        (2, [5, 7], 5),
+        ([7, 5], [3, 5], 3),
+        (-1, None, None),
+        (7, -1, 7),
+        ([], None, None),
+    ],
+)
+def test_which_id_counts_is_what_generate_goes_by(config, generation, expected, tmp_path):
+    text("generation_config.json", json.dumps({"eos_token_id": generation}))(tmp_path)
+    assert said_id(Folder(tmp_path, {"eos_token_id": config}), "eos_token_id") == expected
 
 
 @pytest.mark.parametrize(("name", "words"), [("missing", "does not exist"), ("file", "is a file")])

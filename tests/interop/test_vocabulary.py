@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attendo.interop.vocabulary import Order, order_of
+from attendo.errors import ForeignError
+from attendo.interop.vocabulary import LARGEST_VOCABULARY, Order, order_of
 
 # (pad, start, eos, unk) of theirs, and our first rows, of a vocabulary of 11 rows
 CASES = {
@@ -32,10 +33,10 @@ def test_every_row_goes_over_and_comes_back(name):
     pad, start, eos, unk = CASES[name][0]
     order = order_of(11, pad=pad, start=start, eos=eos, unk=unk)
     theirs = torch.randn(11, 3)
-    ours = order.ours(theirs, missing=-7.0)
+    ours = order.ours(theirs)
     assert torch.equal(order.theirs(ours), theirs)
     for place, row in enumerate(order.rows):
-        assert torch.equal(ours[place], torch.full((3,), -7.0) if row is None else theirs[row])
+        assert torch.equal(ours[place], torch.zeros(3) if row is None else theirs[row])
 
 
 def test_rows_that_they_do_not_have_are_silent():
@@ -51,3 +52,8 @@ def test_what_stands_for_something_hidden_is_last():
     assert order.vocab_size == 9
     assert torch.equal(order.theirs(order.ours(torch.arange(11.0))), torch.arange(11.0))
     assert Order.from_json(order.to_json()) == order
+
+
+def test_a_vocabulary_of_an_absurd_size():
+    with pytest.raises(ForeignError, match="rows is more"):
+        order_of(LARGEST_VOCABULARY + 1, pad=0, start=1, eos=2, unk=3)
