@@ -140,7 +140,9 @@ def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
     if "src_lang" in settings:
         sides = {"src_lang": bundle.tokenizers.source, "tgt_lang": bundle.tokenizers.target}
         changed = {key: one.pieces(one.before)[0].strip("_") for key, one in sides.items() if one.before}
-    if order.size > bundle.interop()["order"]["size"]:
+    # A tokenizer.json numbers its pieces without gaps, so that it has no name for the row; what it has no name for, it
+    # leaves out of a text, as it does special pieces.
+    if order.size > bundle.interop()["order"]["size"] and "tokenizer.json" not in files:
         flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
         known, special = settings.get("added_tokens_decoder", {}), settings.get("extra_special_tokens", [])
         changed["added_tokens_decoder"] = {**known, str(order.size - 1): {"content": "<start>", **flags}}

@@ -17,8 +17,9 @@ from attendo.interop.exporting import export_huggingface
 from attendo.interop.importing import import_model
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.text.tokenizer import BOS, EOS
-from tests.interop import tokenizers
+from tests.interop import models, tokenizers
 from tests.interop.foreign import randomise
+from tests.interop.test_importing import assert_same
 from tests.numerals import ENGLISH
 from tests.untrained import recurrent_bundle, untrained_bundle
 
@@ -187,3 +188,50 @@ class TestImportedModels:
         assert generated(tmp_path / "back", texts, suppress_tokens=never) == greedily(trained, texts)
         assert all(greedily(trained, texts))
         assert greedily(trained, texts) != greedily(bundle, texts)
+
+
+# A folder of theirs, and the languages it is imported for, which are not those that it was saved with.
+MANY: dict[str, tuple[Any, str | None, str | None]] = {
+    "M2M100": (models.m2m100, "de", "en"),
+    "NLLB": (models.nllb, "deu_Latn", "deu_Latn"),  # to English these weights say the same of every text
+    "mBART-50": (models.mbart50, "de_DE", "en_XX"),
+}
+
+
+@pytest.fixture(scope="module", params=MANY)
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Bundle]:
+    folder, (make, source, target) = tmp_path_factory.mktemp("many"), MANY[request.param]
+    torch.manual_seed(3)
+    make(folder / "theirs")
+    bundle = import_model(folder / "theirs", out=folder / "bundle", source_language=source, target_language=target)
+    return folder / "theirs", bundle
+
+
+def with_another_start(bundle: Bundle, path: Path) -> Bundle:
+    """As if it had been trained on: where decoding starts is no longer the copy of a piece."""
+    weights = bundle.weights()
+    torch.manual_seed(5)
+    start_D = weights["encoder.embedding.weight"][BOS]
+    start_D += torch.randn(start_D.shape)
+    return bundle.copy(path, weights)
+
+
+def assert_same_there(bundle: Bundle, folder: Path) -> Any:
+    """The model of a folder generates what the bundle translates, with what attendo never writes ruled out."""
+    model, tokenizer = theirs(folder)
+    start, eos = model.generation_config.decoder_start_token_id, tokenizer.eos_token_id
+    never = sorted({tokenizer.pad_token_id, tokenizer.unk_token_id, start} - {eos})
+    assert_same(bundle.path, model, tokenizer, suppress_tokens=never)
+    return model
+
+
+class TestImportedModelsOfManyLanguages:
+    def test_a_start_of_its_own_leaves_all_other_ids_alone(self, many: tuple[Path, Bundle], tmp_path: Path) -> None:
+        trained = with_another_start(many[1], tmp_path / "trained")
+        export_huggingface(trained, tmp_path / "back")
+        model = assert_same_there(trained, tmp_path / "back")
+        assert model.config.decoder_start_token_id == model.config.vocab_size - 1
+        before, after = (transformers.AutoTokenizer.from_pretrained(one) for one in (many[0], tmp_path / "back"))
+        known = before.get_vocab()
+        assert {piece: id for piece, id in after.get_vocab().items() if piece in known} == known
+        assert after.decode([model.config.decoder_start_token_id], skip_special_tokens=True) == ""
