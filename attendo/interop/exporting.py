@@ -27,6 +27,7 @@ from attendo.interop.importing import order_of_bundle, their_files
 from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
 from attendo.interop.refusals import require_new
+from attendo.interop.usage import BY_LANGUAGE
 from attendo.interop.vocabulary import Order
 from attendo.models.settings import GPTConfig, ModelConfig, TransformerConfig
 from attendo.recipe import TaskName
@@ -96,8 +97,10 @@ def _given_back(bundle: Bundle) -> _Export:
     if order is None:
         return _Export(architecture, config, weights, None, said, generation, {})
     ids: dict[str, Any] = {}
-    if isinstance(config, TransformerConfig) and bundle.tokenizers.target.before:
-        ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
+    if isinstance(config, TransformerConfig):
+        ids["decoder_start_token_id"] = order.first[BOS]
+        if bundle.tokenizers.target.before:
+            ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
     if isinstance(config, TransformerConfig) and _start_has_moved(architecture, config, weights, order):
         ids["decoder_start_token_id"] = order.size
         ids["suppress_tokens"] = [*(generation.get("suppress_tokens") or []), order.size]
@@ -136,10 +139,7 @@ def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
     """The tokenizer's files, set to the languages that the model was imported for, and with a name for a new row."""
     files, about = their_files(bundle), "tokenizer_config.json"
     settings = json.loads(files[about]) if about in files else {}
-    changed: dict[str, Any] = {}
-    if "src_lang" in settings:
-        sides = {"src_lang": bundle.tokenizers.source, "tgt_lang": bundle.tokenizers.target}
-        changed = {key: one.pieces(one.before)[0].strip("_") for key, one in sides.items() if one.before}
+    changed: dict[str, Any] = _languages(bundle, order, files)
     # A tokenizer.json numbers its pieces without gaps, so that it has no name for the row; what it has no name for, it
     # leaves out of a text, as it does special pieces.
     if order.size > bundle.interop()["order"]["size"] and "tokenizer.json" not in files:
@@ -150,6 +150,19 @@ def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
     if changed:
         files[about] = plain_json({**settings, **changed}).encode("utf-8")
     return files
+
+
+def _languages(bundle: Bundle, order: Order, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What a tokenizer of many languages is told of the two that the model was imported for."""
+    kind = bundle.interop()["config"]["model_type"]
+    if kind not in BY_LANGUAGE:
+        return {}
+    source, target = bundle.tokenizers.source, bundle.tokenizers.target
+    pieces = source.pieces([(source.before or source.encode(""))[-1], (target.before or (BOS,))[0]])
+    if not target.before:  # a target begins with its language, which is <s> here
+        added = json.loads(files["tokenizer.json"])["added_tokens"] if "tokenizer.json" in files else []
+        pieces[1] = next((one["content"] for one in added if one["id"] == order.rows[BOS]), "")
+    return dict(zip(("src_lang", "tgt_lang"), map(BY_LANGUAGE[kind], pieces), strict=True))
 
 
 def _start_has_moved(architecture: Architecture, config: ModelConfig, weights: Weights, order: Order) -> bool:
