@@ -211,7 +211,8 @@ class Architecture:
     settings: settings that can be one thing or another.
     vocabularies: (setting of ours, side, key of theirs) for each size of a vocabulary.
     required: keys of theirs that must have this value, if config.json has them, since attendo has nothing for others.
-    written: what config.json says besides.
+    written: what config.json says besides, whatever was read with the model.
+    usual: what config.json says besides, unless it was read with the model.
     said: what config.json says, where some of it has to be worked out first, or stands in other files.
     told: the other way: what config.json says, of all that stands in the table.
     files: what stands in other files then, as JSON by their names.
@@ -229,6 +230,7 @@ class Architecture:
     vocabularies: tuple[tuple[str, Side, str], ...]
     required: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    usual: Callable[[Any], Mapping[str, Any]] = lambda _: {}  # of the settings of `kind`
     said: Callable[[Folder], Mapping[str, Any]] = lambda folder: folder.config
     told: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: values
     files: Callable[[Any], Mapping[str, Any]] = lambda _: {}  # of the settings of `kind`

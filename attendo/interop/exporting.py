@@ -65,8 +65,9 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
     architecture, config, orders = export.architecture, export.config, export.orders
     said: Mapping[str, Any] = bundle.interop().get("config", {})
     texts = {
-        # What was read with the model, what its settings say now, and last what has to be so.
+        # What is usual, what was read with the model, what its settings say now, and last what has to be so.
         "config.json": {
+            **architecture.usual(config),
             **{key: value for key, value in said.items() if key != "torch_dtype"},  # the old name of dtype
             **architecture.their_settings(config, orders),
             **export.said,

@@ -1,6 +1,7 @@
 """Bundles as folders of Hugging Face Transformers: the same text in, the same pieces and probabilities out."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,19 @@ class TestImportedModelsOfManyLanguages:
         known = before.get_vocab()
         assert {piece: id for piece, id in after.get_vocab().items() if piece in known} == known
         assert after.decode([model.config.decoder_start_token_id], skip_special_tokens=True) == ""
+
+
+def gpt2(folder: Path) -> None:
+    pieces = tokenizers.byte_level(folder, "GPT2Tokenizer", ["<|endoftext|>"])
+    pieces.save_pretrained(folder)
+    sizes = {"n_embd": 22, "n_layer": 1, "n_head": 2, "n_inner": 17, "n_positions": 67}
+    config = transformers.GPT2Config(vocab_size=len(pieces), bos_token_id=0, eos_token_id=0, embd_pdrop=0.3, **sizes)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+
+
+@pytest.mark.parametrize("make", [models.marian, gpt2])
+def test_what_attendo_has_no_setting_for_goes_back_as_it_was(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    make(tmp_path / "theirs")
+    export_huggingface(import_model(tmp_path / "theirs", out=tmp_path / "bundle"), tmp_path / "back")
+    said, kept = (json.loads((tmp_path / one / "config.json").read_text()) for one in ("back", "theirs"))
+    assert {key: said[key] for key in kept} == kept
