@@ -104,14 +104,16 @@ def _given_back(bundle: Bundle) -> _Export:
             ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
     if isinstance(config, TransformerConfig) and _start_has_moved(architecture, config, weights, order):
         ids["decoder_start_token_id"] = order.size
-        ids["suppress_tokens"] = [*(generation.get("suppress_tokens") or []), order.size]
+        never = (generation or kept["config"]).get("suppress_tokens") or []
+        # What may not come is in one file: `generate` looks at config.json only where the other is missing.
+        (generation or said)["suppress_tokens"] = [*never, order.size]
         pad, _, eos, unk = order.first
         order = Order(first=(pad, order.size, eos, unk), last=order.last, size=order.size + 1)
         if any(isinstance(entry, Given) and entry.ours == "output.bias" for entry in architecture.entries(config)):
             weights["output.bias"][BOS] = 0  # they have nothing but `suppress_tokens` to keep it from being chosen
     if generation:
         generation |= ids
-    said |= {key: id for key, id in ids.items() if key != "suppress_tokens"}
+    said |= ids
     orders = Orders(order, order)
     return _Export(architecture, config, weights, orders, said, generation, _their_files(bundle, order))
 

@@ -263,6 +263,16 @@ class TestImportedModelsOfManyLanguages:
         known = before.get_vocab()
         assert {piece: id for piece, id in after.get_vocab().items() if piece in known} == known
         assert after.decode([model.config.decoder_start_token_id], skip_special_tokens=True) == ""
+        assert model.generation_config.suppress_tokens == [model.config.decoder_start_token_id]
+
+    def test_a_start_of_its_own_is_never_chosen_where_config_json_alone_tells(self, tmp_path: Path) -> None:
+        models.m2m100(tmp_path / "theirs")
+        (tmp_path / "theirs" / "generation_config.json").unlink()
+        bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle", source_language="de", target_language="en")
+        export_huggingface(with_another_start(bundle, tmp_path / "trained"), tmp_path / "back")
+        assert not (tmp_path / "back" / "generation_config.json").exists()
+        model, _ = theirs(tmp_path / "back")
+        assert model.generation_config.suppress_tokens == [model.config.vocab_size - 1]
 
 
 def gpt2(folder: Path) -> None:
