@@ -154,6 +154,7 @@ MASKED_BERT = Architecture(
     required=FILLING,
     said=lambda folder: with_vectors(folder, folder.config),
     told=without_vectors,
+    files=vector_files,
     renamed=today,
     entries=_masked,
 )
@@ -174,6 +175,7 @@ LABELLING_BERT = dataclasses.replace(
     required=REQUIRED,
     said=with_n_labels,
     told=lambda values: without_vectors(without_n_labels(values)),
+    files=lambda _: {},  # its vectors are for its labels
     entries=_labels,
 )
 
@@ -185,7 +187,6 @@ BERT = dataclasses.replace(
     required=REQUIRED,
     said=partial(with_pooler, stack="bert."),
     told=without_pooler,
-    files=vector_files,
     renamed=base("bert."),
     entries=_alone,
 )

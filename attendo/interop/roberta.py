@@ -103,6 +103,7 @@ MASKED_ROBERTA = Architecture(
     required=FILLING,
     said=lambda folder: with_vectors(folder, _with_positions(folder.config)),
     told=lambda values: without_vectors(_without_positions(values)),
+    files=vector_files,
     renamed=today,
     entries=partial(_masked, stack="roberta."),
 )
@@ -117,6 +118,7 @@ LABELLING_ROBERTA = dataclasses.replace(
     required=REQUIRED,
     said=lambda folder: _with_positions(with_n_labels(folder)),
     told=lambda values: without_vectors(without_n_labels(_without_positions(values))),
+    files=lambda _: {},  # its vectors are for its labels
     entries=partial(_labels, stack="roberta."),
 )
 
@@ -128,7 +130,6 @@ ROBERTA = dataclasses.replace(
     required=REQUIRED,
     said=lambda folder: _with_positions(with_pooler(folder, "roberta.")),
     told=lambda values: without_pooler(_without_positions(values)),
-    files=vector_files,
     renamed=base("roberta."),
     entries=_alone,
 )

@@ -4,6 +4,7 @@ Each model is tiny, of sizes that are primes where heads permit, with random wei
 their order.
 """
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -318,6 +319,19 @@ def test_everything_goes_back_exactly(name: str, foreign: Callable[[str], Foreig
     for key in SIZES.keys() | DISTILLED.keys() | GPT2_SIZES.keys() | LLAMA_SIZES.keys() | NAMES.keys():
         if key not in ("pad_token_id",):  # of the tokenizer, and written with it
             assert ours.get(key) == theirs.get(key), key
+
+
+def test_how_vectors_are_made_goes_back_with_what_fills_gaps(foreign: Callable[[str], Foreign], tmp_path: Path) -> None:
+    for name in ("bert", "roberta", "distilbert"):
+        model, architecture = foreign(name), CASES[name].architecture
+        config = dataclasses.replace(model.config, text_vector="first", unit_vectors=True)  # type: ignore[call-arg]
+        folder = tmp_path / name
+        (folder / "1_Pooling").mkdir(parents=True)
+        texts = {"config.json": architecture.their_settings(config, model.orders), **architecture.files(config)}
+        for file, content in texts.items():
+            (folder / file).write_text(json.dumps(content), encoding="utf-8")
+        assert architecture.our_settings(open_folder(folder), model.orders) == config
+        assert not {"text_vector", "unit_vectors"} & texts["config.json"].keys()
 
 
 def test_names_of_older_files_are_known(foreign: Callable[[str], Foreign], tmp_path: Path) -> None:
