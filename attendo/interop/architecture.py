@@ -316,7 +316,10 @@ class Architecture:
     def our_weights(self, config: ModelConfig, folder: Folder, orders: Orders | None) -> Weights:
         """Their tensors as the weights of the model of these settings; all are checked before the first is read."""
         empty, entries = _empty_weights(config), tuple(self.entries(config))
-        names = {self.renamed(name): name for name in folder.shapes}
+        names: dict[str, str] = {}
+        for name in folder.shapes:
+            if (other := names.setdefault(self.renamed(name), name)) != name:
+                raise ForeignError(f"{folder.path} has one tensor under two names, {other} and {name}. Keep one.")
         for entry in entries:  # a file may have what is tied under any of its names
             if isinstance(entry, Tied) and entry.theirs in names:
                 names.setdefault(entry.to, names[entry.theirs])

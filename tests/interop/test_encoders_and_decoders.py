@@ -353,6 +353,15 @@ def test_names_of_older_files_are_known(foreign: Callable[[str], Foreign], tmp_p
         assert all(torch.equal(found[key], tensor) for key, tensor in weights_of(model.ours).items())
 
 
+def test_one_tensor_under_two_names_is_refused(foreign: Callable[[str], Foreign], tmp_path: Path) -> None:
+    model = foreign("gpt2")
+    tensors = load_file(model.folder / "model.safetensors")
+    save_file({**tensors, "wpe.weight": tensors["transformer.wpe.weight"] + 1}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text((model.folder / "config.json").read_text())
+    with pytest.raises(ForeignError, match=r"under two names, .*wpe\.weight and .*wpe\.weight"):
+        GPT2.our_weights(model.config, open_folder(tmp_path), model.orders)
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
