@@ -269,7 +269,7 @@ class Architecture:
     def their_settings(self, config: ModelConfig, orders: Orders | None) -> dict[str, Any]:
         """Our settings, as config.json says them; what they have no counterpart for is an error that names it."""
         if reasons := list(self.differences(config)):
-            raise ConfigError(f"{self.name} cannot be what this model is: {reasons[0]}.")
+            raise ForeignError(f"{self.name} cannot be what this model is: {reasons[0]}.")
         values: dict[str, Any] = {
             "model_type": self.model_type,
             "architectures": [self.class_name],
@@ -362,7 +362,7 @@ class Architecture:
                     tensors[entry.theirs] = entry.form.theirs(joined, orders).contiguous()
                 case Given(name, value):
                     if not torch.equal(ours[name], value(ours[name], orders)):
-                        raise ConfigError(
+                        raise ForeignError(
                             f"{self.name} has nothing for the tensor {name}, and in this model it was trained."
                         )
                 case Unused(name, written) if written is not None:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from attendo.bundle import Bundle, Weights, plain_json
 from attendo.drafting import EXTRA_LENGTH
-from attendo.errors import ConfigError
+from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture, Given, Orders, Same, VocabularyRows
 from attendo.interop.architectures import ARCHITECTURES
 from attendo.interop.importing import order_of_bundle, their_files
@@ -129,10 +129,10 @@ def _architecture_now(kept: Mapping[str, Any], config: ModelConfig) -> Architect
     raise _no_counterpart(compared)
 
 
-def _no_counterpart(compared: Sequence[tuple[Architecture, list[str]]]) -> ConfigError:
+def _no_counterpart(compared: Sequence[tuple[Architecture, list[str]]]) -> ForeignError:
     """The complaint that names what stands in the way of the architecture that is nearest."""
     nearest, reasons = min(compared, key=lambda one: len(one[1]))
-    return ConfigError(
+    return ForeignError(
         f"transformers has no model that is this one. The nearest is {nearest.class_name}: {nearest.name} has not "
         f"{', nor '.join(reasons)}. Export to another format."
     )
@@ -237,7 +237,7 @@ def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, Mo
         twins.append((dataclasses.replace(config, sinusoid_layout="halves"), _sines_first(weights, config.d_model)))
     same_kind = [one for one in ARCHITECTURES if isinstance(config, one.kind)]
     if not same_kind:
-        raise ConfigError(f"model.kind = '{config.kind}': transformers has no such model. Export to another format.")
+        raise ForeignError(f"model.kind = '{config.kind}': transformers has no such model. Export to another format.")
     compared = []
     for settings, tensors in twins:
         for architecture in same_kind:

@@ -21,7 +21,7 @@ from attendo.bundle import weights_of
 from attendo.data.text_batch import TextBatch
 from attendo.decoding.beam import search
 from attendo.decoding.search import SearchOptions
-from attendo.errors import ConfigError, ForeignError
+from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.bert import BERT, LABELLING_BERT, MASKED_BERT, PRETRAINED_BERT
 from attendo.interop.distilbert import DISTILBERT, LABELLING_DISTILBERT, MASKED_DISTILBERT
@@ -412,7 +412,7 @@ def test_what_attendo_has_not_is_named(
     ],
 )
 def test_a_setting_without_a_counterpart_is_named(architecture: Architecture, config: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=f"model.{words}, (and there it is|for which there is no)"):
+    with pytest.raises(ForeignError, match=f"model.{words}, (and there it is|for which there is no)"):
         architecture.their_settings(config, Orders(READING, READING))
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 import attendo
 from attendo.bundle import Bundle
 from attendo.decoding.search import SearchOptions
-from attendo.errors import BundleError, ConfigError
+from attendo.errors import BundleError, ForeignError
 from attendo.interop.exporting import export_huggingface
 from attendo.interop.importing import import_model
 from attendo.models.encoder_decoder import EncoderDecoder
@@ -114,14 +114,14 @@ def test_a_model_without_a_counterpart_is_refused_by_the_setting(
     tmp_path: Path, parts: dict[str, Any], named: str
 ) -> None:
     bundle = untrained_bundle(tmp_path / "bundle", **{"tie_embeddings": "all", **parts})
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ForeignError) as refused:
         export_huggingface(bundle, tmp_path / "theirs")
     assert named in str(refused.value)
     assert not (tmp_path / "theirs").exists()
 
 
 def test_what_is_no_transformer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"model\.kind = 'rnn'"):
+    with pytest.raises(ForeignError, match=r"model\.kind = 'rnn'"):
         export_huggingface(recurrent_bundle(tmp_path / "bundle"), tmp_path / "theirs")
 
 
