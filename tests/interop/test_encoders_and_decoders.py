@@ -374,6 +374,8 @@ def test_one_tensor_under_two_names_is_refused(foreign: Callable[[str], Foreign]
         ("llama", {"attention_bias": True}, "attention_bias = True and mlp_bias = False"),
         ("vit", {"patch_size": [3, 2]}, r"patch_size = \[3, 2\]"),
         ("vit", {"image_size": "large"}, "is damaged"),
+        ("vit", {"num_channels": 10**15}, "num_channels = 10{15}: a picture has 1 to 4"),
+        ("vit", {"num_channels": "many"}, "num_channels = 'many'"),
         ("vit", {"hidden_size": "large"}, "d_model = 'large'"),
         ("roberta", {"pad_token_id": None}, "is damaged"),
         ("roberta", {"max_position_embeddings": 2}, "n_positions = 0"),
