@@ -130,6 +130,12 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
         export_huggingface(untrained_bundle(tmp_path / "bundle"), tmp_path)
 
 
+def assert_the_same_tensors(folder: Path, other: Path) -> None:
+    before, after = (load_file(one / "model.safetensors") for one in (folder, other))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
 class TestImportedModels:
     """A BART, whose start is also its end: one row there, and two here."""
 
@@ -163,9 +169,7 @@ class TestImportedModels:
 
     def test_go_back_exactly(self, folder: Path, bundle: Bundle, tmp_path: Path) -> None:
         export_huggingface(bundle, tmp_path / "back")
-        before, after = (load_file(one / "model.safetensors") for one in (folder, tmp_path / "back"))
-        assert before.keys() == after.keys()
-        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert_the_same_tensors(folder, tmp_path / "back")
         _, tokenizer = theirs(tmp_path / "back")
         expected = transformers.AutoTokenizer.from_pretrained(folder)
         assert type(tokenizer) is type(expected)
@@ -177,10 +181,7 @@ class TestImportedModels:
         )
 
     def test_a_start_that_was_trained_on_gets_a_row_of_its_own(self, bundle: Bundle, tmp_path: Path) -> None:
-        weights = bundle.weights()
-        torch.manual_seed(5)
-        weights["encoder.embedding.weight"][BOS] += torch.randn(22)
-        trained = bundle.copy(tmp_path / "trained", weights)
+        trained = with_another_start(bundle, tmp_path / "trained")
         export_huggingface(trained, tmp_path / "back")
         model, _ = theirs(tmp_path / "back")
         assert model.config.decoder_start_token_id == model.config.vocab_size - 1
@@ -234,9 +235,7 @@ class TestImportedModelsOfManyLanguages:
         folder, bundle = many
         export_huggingface(bundle, tmp_path / "back")
         assert_same_there(bundle, tmp_path / "back")
-        before, after = (load_file(one / "model.safetensors") for one in (folder, tmp_path / "back"))
-        assert before.keys() == after.keys()
-        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert_the_same_tensors(folder, tmp_path / "back")
         tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
         assert (tokenizer.src_lang, tokenizer.tgt_lang) == MANY[request.node.callspec.params["many"]][1:]
 
@@ -273,6 +272,14 @@ class TestImportedModelsOfManyLanguages:
         assert not (tmp_path / "back" / "generation_config.json").exists()
         model, _ = theirs(tmp_path / "back")
         assert model.generation_config.suppress_tokens == [model.config.vocab_size - 1]
+
+
+def test_a_t5_goes_back(tmp_path: Path) -> None:
+    models.t5(tmp_path / "theirs")
+    bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+    export_huggingface(bundle, tmp_path / "back")
+    assert_same_there(bundle, tmp_path / "back")
+    assert_the_same_tensors(tmp_path / "theirs", tmp_path / "back")
 
 
 def gpt2(folder: Path) -> None:
