@@ -53,6 +53,7 @@ class Setting:
     default: what it is where config.json does not say.
     words: (ours, theirs) where the two have different values for the same thing; the first that fits is written.
     refused: values of ours that they have nothing for.
+    in_config: whether config.json has it; what has not stands in other files, or follows from the tensors.
     """
 
     ours: str
@@ -60,6 +61,7 @@ class Setting:
     default: Any
     words: tuple[tuple[Any, Any], ...] | None = None
     refused: tuple[Any, ...] = ()
+    in_config: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -277,7 +279,7 @@ class Architecture:
             **self.written,
         }
         for setting in self.settings:
-            for key in setting.keys:
+            for key in setting.keys if setting.in_config else ():
                 values[key] = _their_value(setting, _settled(config, setting.ours))
         for _, side, key in self.vocabularies:
             values[key] = _order(orders, side).size
