@@ -15,7 +15,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from typing import Any
 import torch
 
 import attendo
+from attendo import machine
 from attendo.bundle import Bundle
 from attendo.card import cell
 from attendo.decoding.search import SearchOptions
@@ -36,7 +36,6 @@ from attendo.interop.argos import export_argos
 from attendo.interop.ctranslate2 import export_ctranslate2
 from attendo.interop.exporting import export_huggingface
 from attendo.interop.onnx import export_onnx
-from attendo.machine import cores
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.text.corpus import read_lines
 from attendo.text.tokenizer import BOS, EOS
@@ -138,7 +137,7 @@ def main() -> None:
     result = {
         "date": datetime.date.today().isoformat(),
         "command": "python -m benchmarks.interop BUNDLE",
-        "machine": {**bundle.data()["machine"], "python": platform.python_version(), "torch": torch.__version__},
+        "machine": machine.describe(),
         "model": bundle.config.model.in_words(),
         "sentences": len(texts),
         "reference": reference.to_json(),
@@ -169,7 +168,7 @@ def translated(
     environment = {
         "ARGOS_BEAM_SIZE": "1",
         "ARGOS_COMPUTE_TYPE": one.precision,
-        "ARGOS_INTRA_THREADS": str(cores()),  # of its own accord it takes cores that the process may not use
+        "ARGOS_INTRA_THREADS": str(machine.cores()),  # of its own accord it takes cores that the process may not use
         "ARGOS_PACKAGES_DIR": str(folder / "packages"),
         **{f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("DATA", "CONFIG", "CACHE")},
     }
@@ -208,11 +207,11 @@ def line(row: dict[str, Any]) -> str:
 
 
 def table(result: dict[str, Any]) -> str:
-    machine, reference = result["machine"], result["reference"]
+    here, reference = result["machine"], result["reference"]
     lines = [
         "# The same translations elsewhere",
         "",
-        f"{result['date']}, {machine['processor']}, torch {machine['torch']}; `{result['command']}`; "
+        f"{result['date']}, {here['processor']}, torch {here['torch']}; `{result['command']}`; "
         f"{result['model']}. "
         f"Multi30K test_2016_flickr, {result['sentences']:,} sentences, greedy. attendo's reference engine: BLEU "
         f"{reference['score']:.2f}, {cell(reference['signature'])}.",

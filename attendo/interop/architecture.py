@@ -53,6 +53,7 @@ class Setting:
     default: what it is where config.json does not say.
     words: (ours, theirs) where the two have different values for the same thing; the first that fits is written.
     refused: values of ours that they have nothing for.
+    in_config: whether config.json has it; what has not stands in other files, or follows from the tensors.
     """
 
     ours: str
@@ -60,6 +61,7 @@ class Setting:
     default: Any
     words: tuple[tuple[Any, Any], ...] | None = None
     refused: tuple[Any, ...] = ()
+    in_config: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -211,7 +213,8 @@ class Architecture:
     settings: settings that can be one thing or another.
     vocabularies: (setting of ours, side, key of theirs) for each size of a vocabulary.
     required: keys of theirs that must have this value, if config.json has them, since attendo has nothing for others.
-    written: what config.json says besides.
+    written: what config.json says besides, whatever was read with the model.
+    usual: what config.json says besides, unless it was read with the model.
     said: what config.json says, where some of it has to be worked out first, or stands in other files.
     told: the other way: what config.json says, of all that stands in the table.
     files: what stands in other files then, as JSON by their names.
@@ -229,6 +232,7 @@ class Architecture:
     vocabularies: tuple[tuple[str, Side, str], ...]
     required: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    usual: Callable[[Any], Mapping[str, Any]] = lambda _: {}  # of the settings of `kind`
     said: Callable[[Folder], Mapping[str, Any]] = lambda folder: folder.config
     told: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: values
     files: Callable[[Any], Mapping[str, Any]] = lambda _: {}  # of the settings of `kind`
@@ -267,7 +271,7 @@ class Architecture:
     def their_settings(self, config: ModelConfig, orders: Orders | None) -> dict[str, Any]:
         """Our settings, as config.json says them; what they have no counterpart for is an error that names it."""
         if reasons := list(self.differences(config)):
-            raise ConfigError(f"{self.name} cannot be what this model is: {reasons[0]}.")
+            raise ForeignError(f"{self.name} cannot be what this model is: {reasons[0]}.")
         values: dict[str, Any] = {
             "model_type": self.model_type,
             "architectures": [self.class_name],
@@ -275,7 +279,7 @@ class Architecture:
             **self.written,
         }
         for setting in self.settings:
-            for key in setting.keys:
+            for key in setting.keys if setting.in_config else ():
                 values[key] = _their_value(setting, _settled(config, setting.ours))
         for _, side, key in self.vocabularies:
             values[key] = _order(orders, side).size
@@ -314,7 +318,10 @@ class Architecture:
     def our_weights(self, config: ModelConfig, folder: Folder, orders: Orders | None) -> Weights:
         """Their tensors as the weights of the model of these settings; all are checked before the first is read."""
         empty, entries = _empty_weights(config), tuple(self.entries(config))
-        names = {self.renamed(name): name for name in folder.shapes}
+        names: dict[str, str] = {}
+        for name in folder.shapes:
+            if (other := names.setdefault(self.renamed(name), name)) != name:
+                raise ForeignError(f"{folder.path} has one tensor under two names, {other} and {name}. Keep one.")
         for entry in entries:  # a file may have what is tied under any of its names
             if isinstance(entry, Tied) and entry.theirs in names:
                 names.setdefault(entry.to, names[entry.theirs])
@@ -357,7 +364,7 @@ class Architecture:
                     tensors[entry.theirs] = entry.form.theirs(joined, orders).contiguous()
                 case Given(name, value):
                     if not torch.equal(ours[name], value(ours[name], orders)):
-                        raise ConfigError(
+                        raise ForeignError(
                             f"{self.name} has nothing for the tensor {name}, and in this model it was trained."
                         )
                 case Unused(name, written) if written is not None:

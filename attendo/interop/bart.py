@@ -1,6 +1,6 @@
 """BART, post-norm, and mBART, pre-norm: learned positions, of which the first two stand for none, and a norm on top."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from attendo.interop.architecture import Architecture, Entry, Setting
@@ -49,10 +49,6 @@ def _with_end(folder: Folder) -> dict[str, Any]:
     return {**folder.config, "read_end": ids[0] == ids[1]}
 
 
-def _without_end(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != "read_end"}
-
-
 MBART = Architecture(
     name="mBART",
     model_type="mbart",
@@ -60,10 +56,9 @@ MBART = Architecture(
     task="translate",
     kind=TransformerConfig,
     implied={**_PARTS, "norm_place": "pre"},
-    settings=(*_SETTINGS, Setting("read_end", "read_end", True)),
+    settings=(*_SETTINGS, Setting("read_end", "read_end", True, in_config=False)),
     vocabularies=ONE_VOCABULARY,
     required={"tie_word_embeddings": True},
     said=_with_end,
-    told=_without_end,
     entries=_entries,
 )

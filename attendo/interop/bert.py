@@ -4,7 +4,7 @@ RoBERTa's stack has the same names, and what is here serves it as well.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,7 @@ SIZES = (
     Setting("attention_dropout", "attention_probs_dropout_prob", 0.1),
 )
 N_LABELS = Setting("n_labels", "num_labels", 2)
+POOLER = Setting("pooler", "add_pooling_layer", True, in_config=False)
 VOCABULARY: tuple[tuple[str, Side, str], ...] = (("vocab_size", "source", "vocab_size"),)
 REQUIRED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 FILLING = {**REQUIRED, "tie_word_embeddings": True}
@@ -100,10 +101,6 @@ def with_pooler(folder: Folder, stack: str) -> dict[str, Any]:
     return with_vectors(folder, {**folder.config, "add_pooling_layer": there})
 
 
-def without_pooler(values: Mapping[str, Any]) -> dict[str, Any]:
-    return without_vectors({key: value for key, value in values.items() if key != "add_pooling_layer"})
-
-
 def today(name: str) -> str:
     """The first files call a norm's gain and bias gamma and beta."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
@@ -154,6 +151,7 @@ MASKED_BERT = Architecture(
     required=FILLING,
     said=lambda folder: with_vectors(folder, folder.config),
     told=without_vectors,
+    files=vector_files,
     renamed=today,
     entries=_masked,
 )
@@ -174,6 +172,7 @@ LABELLING_BERT = dataclasses.replace(
     required=REQUIRED,
     said=with_n_labels,
     told=lambda values: without_vectors(without_n_labels(values)),
+    files=lambda _: {},  # its vectors are for its labels
     entries=_labels,
 )
 
@@ -181,11 +180,9 @@ BERT = dataclasses.replace(
     MASKED_BERT,
     class_name="BertModel",
     implied={**MASKED_BERT.implied, "mask_head": False},
-    settings=(*SIZES, ACTIVATION, _POSITIONS, *VECTORS, Setting("pooler", "add_pooling_layer", True)),
+    settings=(*SIZES, ACTIVATION, _POSITIONS, *VECTORS, POOLER),
     required=REQUIRED,
     said=partial(with_pooler, stack="bert."),
-    told=without_pooler,
-    files=vector_files,
     renamed=base("bert."),
     entries=_alone,
 )

@@ -80,6 +80,7 @@ MASKED_DISTILBERT = Architecture(
     required={"tie_word_embeddings": True},
     said=lambda folder: with_vectors(folder, folder.config),
     told=without_vectors,
+    files=vector_files,
     renamed=today,
     entries=_masked,
 )
@@ -95,6 +96,7 @@ LABELLING_DISTILBERT = dataclasses.replace(
     required={},
     said=with_n_labels,
     told=lambda values: without_vectors(without_n_labels(values)),
+    files=lambda _: {},  # its vectors are for its labels
     entries=_labels,
 )
 
@@ -104,7 +106,6 @@ DISTILBERT = dataclasses.replace(
     implied={**MASKED_DISTILBERT.implied, "mask_head": False},
     settings=(*_SETTINGS, _ACTIVATION),
     required={},
-    files=vector_files,
     renamed=base("distilbert."),
     entries=lambda config: _encoder(config, ""),
 )

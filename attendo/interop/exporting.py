@@ -20,13 +20,14 @@ from torch import Tensor
 
 from attendo.bundle import Bundle, Weights, plain_json
 from attendo.drafting import EXTRA_LENGTH
-from attendo.errors import ConfigError
+from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture, Given, Orders, Same, VocabularyRows
 from attendo.interop.architectures import ARCHITECTURES
 from attendo.interop.importing import order_of_bundle, their_files
 from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
 from attendo.interop.refusals import require_new
+from attendo.interop.usage import BY_LANGUAGE
 from attendo.interop.vocabulary import Order
 from attendo.models.settings import GPTConfig, ModelConfig, TransformerConfig
 from attendo.recipe import TaskName
@@ -64,8 +65,9 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
     architecture, config, orders = export.architecture, export.config, export.orders
     said: Mapping[str, Any] = bundle.interop().get("config", {})
     texts = {
-        # What was read with the model, what its settings say now, and last what has to be so.
+        # What is usual, what was read with the model, what its settings say now, and last what has to be so.
         "config.json": {
+            **architecture.usual(config),
             **{key: value for key, value in said.items() if key != "torch_dtype"},  # the old name of dtype
             **architecture.their_settings(config, orders),
             **export.said,
@@ -96,18 +98,22 @@ def _given_back(bundle: Bundle) -> _Export:
     if order is None:
         return _Export(architecture, config, weights, None, said, generation, {})
     ids: dict[str, Any] = {}
-    if isinstance(config, TransformerConfig) and bundle.tokenizers.target.before:
-        ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
+    if isinstance(config, TransformerConfig):
+        ids["decoder_start_token_id"] = order.first[BOS]
+        if bundle.tokenizers.target.before:
+            ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
     if isinstance(config, TransformerConfig) and _start_has_moved(architecture, config, weights, order):
         ids["decoder_start_token_id"] = order.size
-        ids["suppress_tokens"] = [*(generation.get("suppress_tokens") or []), order.size]
+        never = (generation or kept["config"]).get("suppress_tokens") or []
+        # What may not come is in one file: `generate` looks at config.json only where the other is missing.
+        (generation or said)["suppress_tokens"] = [*never, order.size]
         pad, _, eos, unk = order.first
         order = Order(first=(pad, order.size, eos, unk), last=order.last, size=order.size + 1)
         if any(isinstance(entry, Given) and entry.ours == "output.bias" for entry in architecture.entries(config)):
             weights["output.bias"][BOS] = 0  # they have nothing but `suppress_tokens` to keep it from being chosen
     if generation:
         generation |= ids
-    said |= {key: id for key, id in ids.items() if key != "suppress_tokens"}
+    said |= ids
     orders = Orders(order, order)
     return _Export(architecture, config, weights, orders, said, generation, _their_files(bundle, order))
 
@@ -123,10 +129,10 @@ def _architecture_now(kept: Mapping[str, Any], config: ModelConfig) -> Architect
     raise _no_counterpart(compared)
 
 
-def _no_counterpart(compared: Sequence[tuple[Architecture, list[str]]]) -> ConfigError:
+def _no_counterpart(compared: Sequence[tuple[Architecture, list[str]]]) -> ForeignError:
     """The complaint that names what stands in the way of the architecture that is nearest."""
     nearest, reasons = min(compared, key=lambda one: len(one[1]))
-    return ConfigError(
+    return ForeignError(
         f"transformers has no model that is this one. The nearest is {nearest.class_name}: {nearest.name} has not "
         f"{', nor '.join(reasons)}. Export to another format."
     )
@@ -136,11 +142,10 @@ def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
     """The tokenizer's files, set to the languages that the model was imported for, and with a name for a new row."""
     files, about = their_files(bundle), "tokenizer_config.json"
     settings = json.loads(files[about]) if about in files else {}
-    changed: dict[str, Any] = {}
-    if "src_lang" in settings:
-        sides = {"src_lang": bundle.tokenizers.source, "tgt_lang": bundle.tokenizers.target}
-        changed = {key: one.pieces(one.before)[0].strip("_") for key, one in sides.items() if one.before}
-    if order.size > bundle.interop()["order"]["size"]:
+    changed: dict[str, Any] = _languages(bundle, order, files)
+    # A tokenizer.json numbers its pieces without gaps, so that it has no name for the row; what it has no name for, it
+    # leaves out of a text, as it does special pieces.
+    if order.size > bundle.interop()["order"]["size"] and "tokenizer.json" not in files:
         flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
         known, special = settings.get("added_tokens_decoder", {}), settings.get("extra_special_tokens", [])
         changed["added_tokens_decoder"] = {**known, str(order.size - 1): {"content": "<start>", **flags}}
@@ -148,6 +153,19 @@ def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
     if changed:
         files[about] = plain_json({**settings, **changed}).encode("utf-8")
     return files
+
+
+def _languages(bundle: Bundle, order: Order, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What a tokenizer of many languages is told of the two that the model was imported for."""
+    kind = bundle.interop()["config"]["model_type"]
+    if kind not in BY_LANGUAGE:
+        return {}
+    source, target = bundle.tokenizers.source, bundle.tokenizers.target
+    pieces = source.pieces([(source.before or source.encode(""))[-1], (target.before or (BOS,))[0]])
+    if not target.before:  # a target begins with its language, which is <s> here
+        added = json.loads(files["tokenizer.json"])["added_tokens"] if "tokenizer.json" in files else []
+        pieces[1] = next((one["content"] for one in added if one["id"] == order.rows[BOS]), "")
+    return dict(zip(("src_lang", "tgt_lang"), map(BY_LANGUAGE[kind], pieces), strict=True))
 
 
 def _start_has_moved(architecture: Architecture, config: ModelConfig, weights: Weights, order: Order) -> bool:
@@ -219,7 +237,7 @@ def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, Mo
         twins.append((dataclasses.replace(config, sinusoid_layout="halves"), _sines_first(weights, config.d_model)))
     same_kind = [one for one in ARCHITECTURES if isinstance(config, one.kind)]
     if not same_kind:
-        raise ConfigError(f"model.kind = '{config.kind}': transformers has no such model. Export to another format.")
+        raise ForeignError(f"model.kind = '{config.kind}': transformers has no such model. Export to another format.")
     compared = []
     for settings, tensors in twins:
         for architecture in same_kind:

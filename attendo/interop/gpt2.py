@@ -31,10 +31,6 @@ def _said(folder: Folder) -> dict[str, Any]:
     return said
 
 
-def _told(values: dict[str, Any]) -> dict[str, Any]:
-    return {**values, "embd_pdrop": values["resid_pdrop"]}
-
-
 def _today(name: str) -> str:
     """Files of a model without its head, as those of the first GPT-2 are, leave out how all names begin."""
     return name if name.startswith("transformer.") or name == _OUTPUT else f"transformer.{name}"
@@ -85,7 +81,7 @@ GPT2 = Architecture(
     vocabularies=(("vocab_size", "source", "vocab_size"),),
     required={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
     said=_said,
-    told=_told,
+    usual=lambda config: {"embd_pdrop": config.residual_dropout},
     renamed=_today,
     entries=_entries,
 )

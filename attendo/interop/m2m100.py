@@ -25,6 +25,6 @@ M2M100 = Architecture(
     vocabularies=ONE_VOCABULARY,
     # Its positions are counted from the id of the padding on.
     required={"tie_word_embeddings": True, "pad_token_id": 1},
-    written={"max_position_embeddings": 1024},
+    usual=lambda _: {"max_position_embeddings": 1024},
     entries=_entries,
 )

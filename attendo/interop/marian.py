@@ -32,6 +32,6 @@ MARIAN = Architecture(
     ),
     vocabularies=(("source_vocab_size", "source", "vocab_size"), ("target_vocab_size", "target", "decoder_vocab_size")),
     required={"tie_word_embeddings": True},
-    written={"max_position_embeddings": 1024},
+    usual=lambda _: {"max_position_embeddings": 1024},
     entries=_entries,
 )

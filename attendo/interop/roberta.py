@@ -18,6 +18,7 @@ from attendo.interop.bert import (
     ACTIVATION,
     FILLING,
     N_LABELS,
+    POOLER,
     REQUIRED,
     SIZES,
     VOCABULARY,
@@ -26,7 +27,6 @@ from attendo.interop.bert import (
     not_used,
     today,
     with_pooler,
-    without_pooler,
 )
 from attendo.interop.labels import with_n_labels, without_n_labels
 from attendo.interop.sentence_vectors import SETTINGS as VECTORS
@@ -103,6 +103,7 @@ MASKED_ROBERTA = Architecture(
     required=FILLING,
     said=lambda folder: with_vectors(folder, _with_positions(folder.config)),
     told=lambda values: without_vectors(_without_positions(values)),
+    files=vector_files,
     renamed=today,
     entries=partial(_masked, stack="roberta."),
 )
@@ -117,6 +118,7 @@ LABELLING_ROBERTA = dataclasses.replace(
     required=REQUIRED,
     said=lambda folder: _with_positions(with_n_labels(folder)),
     told=lambda values: without_vectors(without_n_labels(_without_positions(values))),
+    files=lambda _: {},  # its vectors are for its labels
     entries=partial(_labels, stack="roberta."),
 )
 
@@ -124,11 +126,9 @@ ROBERTA = dataclasses.replace(
     MASKED_ROBERTA,
     class_name="RobertaModel",
     implied={**MASKED_ROBERTA.implied, "mask_head": False},
-    settings=(*MASKED_ROBERTA.settings, Setting("pooler", "add_pooling_layer", True)),
+    settings=(*MASKED_ROBERTA.settings, POOLER),
     required=REQUIRED,
     said=lambda folder: _with_positions(with_pooler(folder, "roberta.")),
-    told=lambda values: without_pooler(_without_positions(values)),
-    files=vector_files,
     renamed=base("roberta."),
     entries=_alone,
 )
@@ -140,12 +140,7 @@ XLM_ROBERTAS = tuple(
 
 _PRE = {"positions": "learned", "norm_place": "pre"}
 # How many separators stand between two texts is not in config.json: theirs have two, attendo's own one.
-_SEPARATORS = Setting("n_separators", "n_separators", 2)
-
-
-def _without_separators(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != _SEPARATORS.theirs}
-
+_SEPARATORS = Setting("n_separators", "n_separators", 2, in_config=False)
 
 MASKED_PRE_ROBERTA = dataclasses.replace(
     MASKED_ROBERTA,
@@ -154,7 +149,6 @@ MASKED_PRE_ROBERTA = dataclasses.replace(
     class_name="RobertaPreLayerNormForMaskedLM",
     implied=_PRE,
     settings=(*MASKED_ROBERTA.settings, _SEPARATORS),
-    told=lambda values: MASKED_ROBERTA.told(_without_separators(values)),
     entries=partial(_masked, stack=_NORMS_FIRST),
 )
 
@@ -165,6 +159,5 @@ LABELLING_PRE_ROBERTA = dataclasses.replace(
     class_name="RobertaPreLayerNormForSequenceClassification",
     implied=_PRE,
     settings=(*LABELLING_ROBERTA.settings, _SEPARATORS),
-    told=lambda values: LABELLING_ROBERTA.told(_without_separators(values)),
     entries=partial(_labels, stack=_NORMS_FIRST),
 )

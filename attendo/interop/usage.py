@@ -125,6 +125,10 @@ def _mbart_language(piece: str) -> str | None:
     return piece if len(piece) == 5 and piece[2] == "_" else None
 
 
+# Those whose tokenizer is told both languages, and how a special piece names one.
+BY_LANGUAGE: Mapping[str, Callable[[str], str | None]] = {"mbart": _mbart_language, "m2m_100": _m2m100_language}
+
+
 def _language(known: Mapping[str, int], asked: str | None, option: str) -> int:
     if asked is None:
         raise ConfigError(f"this model is of {len(known)} languages, and is imported for one pair: give {option}.")
@@ -179,8 +183,7 @@ _USAGES: dict[str, Callable[[Folder, TheirTokenizer, Languages], Usage]] = {
     "t5": _t5,
     "pegasus": _plain,
     "bart": _bart,
-    "mbart": _by_language(_mbart_language),
-    "m2m_100": _by_language(_m2m100_language),
+    **{kind: _by_language(named) for kind, named in BY_LANGUAGE.items()},
     "bert": _bert,
     "distilbert": _bert,
     "roberta": _roberta,
@@ -189,4 +192,4 @@ _USAGES: dict[str, Callable[[Folder, TheirTokenizer, Languages], Usage]] = {
     "gpt2": _decoder,
     "llama": _decoder,
 }
-_OF_LANGUAGES = ("marian", "t5", "mbart", "m2m_100")
+_OF_LANGUAGES = ("marian", "t5", *BY_LANGUAGE)

@@ -26,6 +26,7 @@ PREPROCESSOR = "preprocessor_config.json"
 
 _BILINEAR = 2  # its number in Pillow
 _WHITE = 255
+_MOST_CHANNELS = 4  # red, green, blue, and how much is to be seen of them
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ def _scale(folder: Folder, said: Mapping[str, Any]) -> dict[str, Any]:
                 f"the model knows, bilinearly, and there {key} is {expected!r}."
             )
     n_channels = said.get("num_channels", 3)
+    if not isinstance(n_channels, int) or not 1 <= n_channels <= _MOST_CHANNELS:
+        raise ForeignError(
+            f"{folder.path / 'config.json'}: num_channels = {n_channels!r}: a picture has 1 to {_MOST_CHANNELS}."
+        )
     factor = values.get("rescale_factor", 1 / _WHITE) if values.get("do_rescale", True) else 1.0
     normalised = values.get("do_normalize", True)
     mean = values.get("image_mean", [0.5] * n_channels) if normalised else [0.0] * n_channels

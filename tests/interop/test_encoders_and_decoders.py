@@ -4,6 +4,7 @@ Each model is tiny, of sizes that are primes where heads permit, with random wei
 their order.
 """
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from attendo.bundle import weights_of
 from attendo.data.text_batch import TextBatch
 from attendo.decoding.beam import search
 from attendo.decoding.search import SearchOptions
-from attendo.errors import ConfigError, ForeignError
+from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.bert import BERT, LABELLING_BERT, MASKED_BERT, PRETRAINED_BERT
 from attendo.interop.distilbert import DISTILBERT, LABELLING_DISTILBERT, MASKED_DISTILBERT
@@ -320,6 +321,19 @@ def test_everything_goes_back_exactly(name: str, foreign: Callable[[str], Foreig
             assert ours.get(key) == theirs.get(key), key
 
 
+def test_how_vectors_are_made_goes_back_with_what_fills_gaps(foreign: Callable[[str], Foreign], tmp_path: Path) -> None:
+    for name in ("bert", "roberta", "distilbert"):
+        model, architecture = foreign(name), CASES[name].architecture
+        config = dataclasses.replace(model.config, text_vector="first", unit_vectors=True)  # type: ignore[call-arg]
+        folder = tmp_path / name
+        (folder / "1_Pooling").mkdir(parents=True)
+        texts = {"config.json": architecture.their_settings(config, model.orders), **architecture.files(config)}
+        for file, content in texts.items():
+            (folder / file).write_text(json.dumps(content), encoding="utf-8")
+        assert architecture.our_settings(open_folder(folder), model.orders) == config
+        assert not {"text_vector", "unit_vectors"} & texts["config.json"].keys()
+
+
 def test_names_of_older_files_are_known(foreign: Callable[[str], Foreign], tmp_path: Path) -> None:
     """As the first BERT and GPT-2 are to be had: other names for norms, no common beginning, and what is left over."""
     for name, renamed, left in (
@@ -339,6 +353,15 @@ def test_names_of_older_files_are_known(foreign: Callable[[str], Foreign], tmp_p
         assert all(torch.equal(found[key], tensor) for key, tensor in weights_of(model.ours).items())
 
 
+def test_one_tensor_under_two_names_is_refused(foreign: Callable[[str], Foreign], tmp_path: Path) -> None:
+    model = foreign("gpt2")
+    tensors = load_file(model.folder / "model.safetensors")
+    save_file({**tensors, "wpe.weight": tensors["transformer.wpe.weight"] + 1}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text((model.folder / "config.json").read_text())
+    with pytest.raises(ForeignError, match=r"under two names, .*wpe\.weight and .*wpe\.weight"):
+        GPT2.our_weights(model.config, open_folder(tmp_path), model.orders)
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
@@ -351,6 +374,8 @@ def test_names_of_older_files_are_known(foreign: Callable[[str], Foreign], tmp_p
         ("llama", {"attention_bias": True}, "attention_bias = True and mlp_bias = False"),
         ("vit", {"patch_size": [3, 2]}, r"patch_size = \[3, 2\]"),
         ("vit", {"image_size": "large"}, "is damaged"),
+        ("vit", {"num_channels": 10**15}, "num_channels = 10{15}: a picture has 1 to 4"),
+        ("vit", {"num_channels": "many"}, "num_channels = 'many'"),
         ("vit", {"hidden_size": "large"}, "d_model = 'large'"),
         ("roberta", {"pad_token_id": None}, "is damaged"),
         ("roberta", {"max_position_embeddings": 2}, "n_positions = 0"),
@@ -389,7 +414,7 @@ def test_what_attendo_has_not_is_named(
     ],
 )
 def test_a_setting_without_a_counterpart_is_named(architecture: Architecture, config: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=f"model.{words}, (and there it is|for which there is no)"):
+    with pytest.raises(ForeignError, match=f"model.{words}, (and there it is|for which there is no)"):
         architecture.their_settings(config, Orders(READING, READING))
 
 

@@ -1,6 +1,7 @@
 """Bundles as folders of Hugging Face Transformers: the same text in, the same pieces and probabilities out."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from safetensors.torch import load_file
 import attendo
 from attendo.bundle import Bundle
 from attendo.decoding.search import SearchOptions
-from attendo.errors import BundleError, ConfigError
+from attendo.errors import BundleError, ForeignError
 from attendo.interop.exporting import export_huggingface
 from attendo.interop.importing import import_model
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.text.tokenizer import BOS, EOS
-from tests.interop import tokenizers
+from tests.interop import models, tokenizers
 from tests.interop.foreign import randomise
+from tests.interop.test_importing import assert_same
 from tests.numerals import ENGLISH
 from tests.untrained import recurrent_bundle, untrained_bundle
 
@@ -112,20 +114,26 @@ def test_a_model_without_a_counterpart_is_refused_by_the_setting(
     tmp_path: Path, parts: dict[str, Any], named: str
 ) -> None:
     bundle = untrained_bundle(tmp_path / "bundle", **{"tie_embeddings": "all", **parts})
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ForeignError) as refused:
         export_huggingface(bundle, tmp_path / "theirs")
     assert named in str(refused.value)
     assert not (tmp_path / "theirs").exists()
 
 
 def test_what_is_no_transformer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"model\.kind = 'rnn'"):
+    with pytest.raises(ForeignError, match=r"model\.kind = 'rnn'"):
         export_huggingface(recurrent_bundle(tmp_path / "bundle"), tmp_path / "theirs")
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="exists already"):
         export_huggingface(untrained_bundle(tmp_path / "bundle"), tmp_path)
+
+
+def assert_the_same_tensors(folder: Path, other: Path) -> None:
+    before, after = (load_file(one / "model.safetensors") for one in (folder, other))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 class TestImportedModels:
@@ -161,9 +169,7 @@ class TestImportedModels:
 
     def test_go_back_exactly(self, folder: Path, bundle: Bundle, tmp_path: Path) -> None:
         export_huggingface(bundle, tmp_path / "back")
-        before, after = (load_file(one / "model.safetensors") for one in (folder, tmp_path / "back"))
-        assert before.keys() == after.keys()
-        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert_the_same_tensors(folder, tmp_path / "back")
         _, tokenizer = theirs(tmp_path / "back")
         expected = transformers.AutoTokenizer.from_pretrained(folder)
         assert type(tokenizer) is type(expected)
@@ -175,10 +181,7 @@ class TestImportedModels:
         )
 
     def test_a_start_that_was_trained_on_gets_a_row_of_its_own(self, bundle: Bundle, tmp_path: Path) -> None:
-        weights = bundle.weights()
-        torch.manual_seed(5)
-        weights["encoder.embedding.weight"][BOS] += torch.randn(22)
-        trained = bundle.copy(tmp_path / "trained", weights)
+        trained = with_another_start(bundle, tmp_path / "trained")
         export_huggingface(trained, tmp_path / "back")
         model, _ = theirs(tmp_path / "back")
         assert model.config.decoder_start_token_id == model.config.vocab_size - 1
@@ -187,3 +190,109 @@ class TestImportedModels:
         assert generated(tmp_path / "back", texts, suppress_tokens=never) == greedily(trained, texts)
         assert all(greedily(trained, texts))
         assert greedily(trained, texts) != greedily(bundle, texts)
+
+
+# A folder of theirs, and the languages it is imported for, which are not those that it was saved with.
+MANY: dict[str, tuple[Any, str | None, str | None]] = {
+    "M2M100": (models.m2m100, "de", "en"),
+    "NLLB": (models.nllb, "deu_Latn", "deu_Latn"),  # to English these weights say the same of every text
+    "mBART-50": (models.mbart50, "de_DE", "en_XX"),
+    "mBART-25": (models.mbart25, "fr_XX", "de_DE"),
+}
+
+
+@pytest.fixture(scope="module", params=MANY)
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Bundle]:
+    folder, (make, source, target) = tmp_path_factory.mktemp("many"), MANY[request.param]
+    torch.manual_seed(3)
+    make(folder / "theirs")
+    bundle = import_model(folder / "theirs", out=folder / "bundle", source_language=source, target_language=target)
+    return folder / "theirs", bundle
+
+
+def with_another_start(bundle: Bundle, path: Path) -> Bundle:
+    """As if it had been trained on: where decoding starts is no longer the copy of a piece."""
+    weights = bundle.weights()
+    torch.manual_seed(5)
+    start_D = weights["encoder.embedding.weight"][BOS]
+    start_D += torch.randn(start_D.shape)
+    return bundle.copy(path, weights)
+
+
+def assert_same_there(bundle: Bundle, folder: Path) -> Any:
+    """The model of a folder generates what the bundle translates, with what attendo never writes ruled out."""
+    model, tokenizer = theirs(folder)
+    start, eos = model.generation_config.decoder_start_token_id, tokenizer.eos_token_id
+    never = sorted({tokenizer.pad_token_id, tokenizer.unk_token_id, start} - {eos})
+    assert_same(bundle.path, model, tokenizer, suppress_tokens=never)
+    return model
+
+
+class TestImportedModelsOfManyLanguages:
+    def test_go_back_with_the_languages_they_were_imported_for(
+        self, many: tuple[Path, Bundle], tmp_path: Path, request: pytest.FixtureRequest
+    ) -> None:
+        folder, bundle = many
+        export_huggingface(bundle, tmp_path / "back")
+        assert_same_there(bundle, tmp_path / "back")
+        assert_the_same_tensors(folder, tmp_path / "back")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+        assert (tokenizer.src_lang, tokenizer.tgt_lang) == MANY[request.node.callspec.params["many"]][1:]
+
+    def test_languages_that_the_tokenizer_was_not_told_are_told(self, tmp_path: Path) -> None:
+        models.m2m100(tmp_path / "theirs")
+        about = tmp_path / "theirs" / "tokenizer_config.json"
+        told = json.loads(about.read_text())
+        about.write_text(json.dumps({key: value for key, value in told.items() if not key.endswith("_lang")}))
+        bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle", source_language="de", target_language="en")
+        export_huggingface(bundle, tmp_path / "back")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+        assert tokenizer.convert_ids_to_tokens(tokenizer("man")["input_ids"])[0] == "__de__"
+
+    def test_a_start_of_its_own_leaves_all_other_ids_alone(
+        self, many: tuple[Path, Bundle], tmp_path: Path, request: pytest.FixtureRequest
+    ) -> None:
+        if request.node.callspec.params["many"] == "mBART-25":
+            pytest.skip("decoding starts with a piece that is nothing else")
+        trained = with_another_start(many[1], tmp_path / "trained")
+        export_huggingface(trained, tmp_path / "back")
+        model = assert_same_there(trained, tmp_path / "back")
+        assert model.config.decoder_start_token_id == model.config.vocab_size - 1
+        before, after = (transformers.AutoTokenizer.from_pretrained(one) for one in (many[0], tmp_path / "back"))
+        known = before.get_vocab()
+        assert {piece: id for piece, id in after.get_vocab().items() if piece in known} == known
+        assert after.decode([model.config.decoder_start_token_id], skip_special_tokens=True) == ""
+        assert model.generation_config.suppress_tokens == [model.config.decoder_start_token_id]
+
+    def test_a_start_of_its_own_is_never_chosen_where_config_json_alone_tells(self, tmp_path: Path) -> None:
+        models.m2m100(tmp_path / "theirs")
+        (tmp_path / "theirs" / "generation_config.json").unlink()
+        bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle", source_language="de", target_language="en")
+        export_huggingface(with_another_start(bundle, tmp_path / "trained"), tmp_path / "back")
+        assert not (tmp_path / "back" / "generation_config.json").exists()
+        model, _ = theirs(tmp_path / "back")
+        assert model.generation_config.suppress_tokens == [model.config.vocab_size - 1]
+
+
+def test_a_t5_goes_back(tmp_path: Path) -> None:
+    models.t5(tmp_path / "theirs")
+    bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+    export_huggingface(bundle, tmp_path / "back")
+    assert_same_there(bundle, tmp_path / "back")
+    assert_the_same_tensors(tmp_path / "theirs", tmp_path / "back")
+
+
+def gpt2(folder: Path) -> None:
+    pieces = tokenizers.byte_level(folder, "GPT2Tokenizer", ["<|endoftext|>"])
+    pieces.save_pretrained(folder)
+    sizes = {"n_embd": 22, "n_layer": 1, "n_head": 2, "n_inner": 17, "n_positions": 67}
+    config = transformers.GPT2Config(vocab_size=len(pieces), bos_token_id=0, eos_token_id=0, embd_pdrop=0.3, **sizes)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+
+
+@pytest.mark.parametrize("make", [models.marian, gpt2])
+def test_what_attendo_has_no_setting_for_goes_back_as_it_was(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    make(tmp_path / "theirs")
+    export_huggingface(import_model(tmp_path / "theirs", out=tmp_path / "bundle"), tmp_path / "back")
+    said, kept = (json.loads((tmp_path / one / "config.json").read_text()) for one in ("back", "theirs"))
+    assert {key: said[key] for key in kept} == kept
