@@ -110,7 +110,7 @@ def shakespeare(data: Path, out: Path, seed: int) -> None:
     (out / "valid.txt").write_text(text[cut:], encoding="utf-8")
     plain = seconds_per_step(["plain-loop", str(out), "--out", str(out / "trial-plain"), "--steps", "60"])
     own = seconds_per_step(_ours(out, "trial-own", OWN, "llama", seed, steps=60))
-    steps = int(0.85 * NANOGPT["steps"] * plain / own)  # the rest is for validation and for beginning
+    steps = int(0.9 * NANOGPT["steps"] * plain / own)  # the rest is for validation and for beginning
     works = {
         "plain loop, GPT-2 of Hugging Face": Work(["plain-loop", str(out), "--out", str(out / "plain")]),
         "attendo, the same setting": Work(_ours(out, "same", SAME, "auto", seed, steps=NANOGPT["steps"])),

@@ -45,7 +45,7 @@ LLAMA_PARTS = {
 # What learns fastest from a text that is read a few times: small batches and Muon, at the full rate for long.
 LLAMA_TRAINING = {
     "optimizer": "muon",
-    "batch_tokens": 1536,
+    "batch_tokens": 1600,
     "schedule": "stable",
     "warmup_steps": 50,
     "decay_share": 0.4,

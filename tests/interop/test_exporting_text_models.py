@@ -13,7 +13,7 @@ import attendo
 from attendo.bundle import Bundle, create_bundle, plain_json, weights_of
 from attendo.classifier import TextClassifier
 from attendo.data.text_batch import segments_batch
-from attendo.errors import ConfigError
+from attendo.errors import ForeignError
 from attendo.filler import Embedder, Filler
 from attendo.interop.exporting import export_huggingface
 from attendo.interop.importing import import_model
@@ -197,7 +197,7 @@ def test_what_has_no_counterpart_is_named(
     task: TaskName, config: ModelConfig, words: str, both: TokenizerPair, tmp_path: Path
 ) -> None:
     bundle = bundle_of(tmp_path / "ours", task, config, both, labels=LABELS)
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ForeignError, match=words):
         export_huggingface(bundle, tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
