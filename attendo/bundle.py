@@ -30,7 +30,16 @@ from attendo.card import write_card
 from attendo.config import from_dict, read_yaml, to_yaml
 from attendo.errors import BundleError, ConfigError
 from attendo.recipe import USED_BY, RunConfig, TaskName
-from attendo.storage import link_file, new_folder, read_tensors, sha256, storage_errors, write_file, write_tensors
+from attendo.storage import (
+    link_file,
+    new_folder,
+    read_tensors,
+    require_new,
+    sha256,
+    storage_errors,
+    write_file,
+    write_tensors,
+)
 from attendo.text.pair import TokenizerPair
 
 if TYPE_CHECKING:
@@ -253,8 +262,7 @@ def create_bundle(
     weights: "Mapping[str, Tensor] | None" = None,
 ) -> Bundle:
     """A new folder with everything that never changes, the given texts, and weights where there are some."""
-    if path.exists():
-        raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
+    require_new(path)
     fixed = {"config.yaml": to_yaml(config), **(tokenizers.files() if tokenizers else {})}
     manifest = {
         "format": FORMAT,

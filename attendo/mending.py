@@ -94,22 +94,23 @@ class Mender:
         """Puts back something in each; those in which that was possible."""
         tried = self._likeliest(works)
         candidates = [
-            [one for one in each if len(self._lost(work, one)) < len(work.lost)]
+            [(one, lost) for one in each if len(lost := self._lost(work, one)) < len(work.lost)]
             for work, each in zip(works, self._candidates(works, tried, options), strict=True)
         ]
-        log_probs = self._log_probs(works, [[one.ids for one in each] for each in candidates])
+        log_probs = self._log_probs(works, [[one.ids for one, _ in each] for each in candidates])
         better = []
         for work, each, rows in zip(works, candidates, log_probs, strict=True):
+            if not each:
+                continue
+            least = min(len(lost) for _, lost in each)
             scored = [
-                replace(make_hypothesis(one.ids, row, limit=work.limit, options=options), finished=one.finished)
-                for one, row in zip(each, rows, strict=True)
+                (replace(make_hypothesis(one.ids, row, limit=work.limit, options=options), finished=one.finished), lost)
+                for (one, lost), row in zip(each, rows, strict=True)
+                if len(lost) == least
             ]
-            if scored:
-                least = min(len(self._lost(work, one)) for one in scored)
-                best_first = sorted(scored, key=lambda one: -one.score)
-                work.hypothesis, *work.others = [one for one in best_first if len(self._lost(work, one)) == least]
-                work.lost = self._lost(work, work.hypothesis)
-                better.append(work)
+            (work.hypothesis, work.lost), *others = sorted(scored, key=lambda one: -one[0].score)
+            work.others = [one for one, _ in others]
+            better.append(work)
         return better
 
     def _likeliest(self, works: Sequence[_Work]) -> list[list[_Place]]:

@@ -35,6 +35,7 @@ from attendo.pace import Pace, find_pace, settled
 from attendo.plan import VALIDATION_SHARE, bound, next_folder, with_effort
 from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, TaskName, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
+from attendo.storage import require_new
 from attendo.tasks.choice import task_of
 from attendo.tasks.task import Corpus, Judge, Task
 from attendo.teamwork import (
@@ -106,8 +107,7 @@ def _train(
     inherited = {} if start is None else {"max_length": start.config.data.max_length}
     data = task.settle(from_dict(DataConfig, merge(inherited, settings.get("data", {})), where="data."), start)
     path = Path(out) if out is not None else next_folder(data)
-    if path.exists():
-        raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
+    require_new(path)
 
     chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 LEFT_BEHIND = 3600.0  # seconds after which a folder that nobody renamed was left by a crash
 
 
+def require_new(path: Path, *, option: str = "--out") -> None:
+    """That nothing is in the way, before any work is done; `option` is what chooses another place."""
+    if path.exists():
+        raise BundleError(f"{path} exists already. Choose another folder with {option}, or remove it first.")
+
+
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which appears under `path` when the block ends well, and leaves nothing behind otherwise."""

@@ -44,17 +44,17 @@ def command(
     SOURCE and TARGET are two text files; or SOURCE alone is a TSV, JSONL or TMX file with both. Each may be compressed
     (.gz). Ends with 1 when something is broken: unequal files, bytes that are not UTF-8, shifted stretches.
     """
-    from attendo.doctor.cleaning import clean, require_new
+    from attendo.doctor.cleaning import clean
     from attendo.doctor.examination import examine
     from attendo.doctor.report import in_words, to_json
     from attendo.evaluation.data_report import data_report
-    from attendo.storage import write_file
+    from attendo.storage import require_new, write_file
     from attendo.text.corpus import CorpusFiles
 
     if html_path and not Path(html_path).parent.is_dir():
         raise ConfigError(f"--html {html_path}: there is no folder {Path(html_path).parent}. Create it first.")
     if clean_path:
-        require_new(Path(clean_path))
+        require_new(Path(clean_path), option="--clean")
     how = {"reverse": reverse, "languages": languages, **given(columns=parse_columns(columns))}
     files = CorpusFiles(source=source, target=target, **how)
     valid_files, test_files = (

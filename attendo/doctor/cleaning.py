@@ -12,9 +12,8 @@ from attendo.doctor.examination import Examination, examine
 from attendo.doctor.files import read_chunks
 from attendo.doctor.findings import BY_NAME
 from attendo.doctor.repair import repair
-from attendo.errors import BundleError
 from attendo.reporting import Reporter, Silent
-from attendo.storage import new_folder
+from attendo.storage import new_folder, require_new
 from attendo.text.corpus import CorpusFiles, languages_of
 
 REJECTED = "rejected.tsv"
@@ -38,12 +37,6 @@ class Cleaned:
     rounds: int
 
 
-def require_new(folder: Path) -> None:
-    """Refuses a folder that is there already, before any work is done."""
-    if folder.exists():
-        raise BundleError(f"{folder} exists already. Choose another folder with --clean, or remove it first.")
-
-
 def clean(
     examination: Examination,
     folder: Path,
@@ -57,7 +50,7 @@ def clean(
     What is left is examined again, and again cleaned, until nothing more is found: of a cleaner corpus other things are
     usual. So cleaning what was cleaned changes nothing.
     """
-    require_new(folder)
+    require_new(folder, option="--clean")
     reporter = reporter or Silent()
     endings = languages_of(examination.files) or ("source", "target")
     if endings[0] == endings[1]:

@@ -198,6 +198,10 @@ def module(ours: str, theirs: str, *, bias: bool = True) -> Iterator[Same]:
         yield Same(f"{ours}.{name}", f"{theirs}.{name}")
 
 
+# The vocabulary of a model that has one side.
+VOCABULARY: tuple[tuple[str, Side, str], ...] = (("vocab_size", "source", "vocab_size"),)
+
+
 # --- the two together ------------------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,7 @@ from attendo.engines.engine import Precision
 from attendo.errors import ConfigError, ForeignError
 from attendo.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
 from attendo.interop.our_tokenizer import sentencepiece_model
-from attendo.interop.refusals import require_new
-from attendo.storage import write_file
+from attendo.storage import require_new, write_file
 from attendo.text.language_names import language_name
 
 SUFFIX = ".argosmodel"

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from attendo.interop.architecture import (
     ACTIVATIONS,
+    VOCABULARY,
     Architecture,
     Entry,
     Form,
     Orders,
     Same,
     Setting,
-    Side,
     Tied,
     Unused,
     VocabularyBias,
@@ -26,9 +26,9 @@ from attendo.interop.architecture import (
     module,
 )
 from attendo.interop.folder import Folder
-from attendo.interop.labels import with_n_labels, without_n_labels
+from attendo.interop.labels import with_n_labels
 from attendo.interop.sentence_vectors import SETTINGS as VECTORS
-from attendo.interop.sentence_vectors import vector_files, with_vectors, without_vectors
+from attendo.interop.sentence_vectors import vector_files, with_vectors
 from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig
 
 SIZES = (
@@ -41,9 +41,8 @@ SIZES = (
     Setting("residual_dropout", "hidden_dropout_prob", 0.1),
     Setting("attention_dropout", "attention_probs_dropout_prob", 0.1),
 )
-N_LABELS = Setting("n_labels", "num_labels", 2)
+N_LABELS = Setting("n_labels", "num_labels", 2, in_config=False)  # it follows from their names
 POOLER = Setting("pooler", "add_pooling_layer", True, in_config=False)
-VOCABULARY: tuple[tuple[str, Side, str], ...] = (("vocab_size", "source", "vocab_size"),)
 REQUIRED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 FILLING = {**REQUIRED, "tie_word_embeddings": True}
 ACTIVATION = Setting("activation", "hidden_act", "gelu", words=ACTIVATIONS)
@@ -72,20 +71,49 @@ def encoder(config: EncoderConfig, stack: str, *, positions: Form | None = None)
     yield from module(f"{ours}.norm", f"{theirs}.LayerNorm")
     yield Unused(f"{theirs}.position_ids")
     post = config.norm_place == "post"
-    for number in range(config.n_layers):
-        for one, name in (
-            ("attention.query", "attention.self.query"),
-            ("attention.key", "attention.self.key"),
-            ("attention.value", "attention.self.value"),
-            ("attention.output", "attention.output.dense"),
-            ("attention_residual.norm", "attention.output.LayerNorm" if post else "attention.LayerNorm"),
-            ("feed_forward.inner", "intermediate.dense"),
-            ("feed_forward.outer", "output.dense"),
-            ("feed_forward_residual.norm", "output.LayerNorm" if post else "intermediate.LayerNorm"),
-        ):
-            yield from module(f"encoder.blocks.{number}.{one}", f"{stack}encoder.layer.{number}.{name}")
+    yield from layers(
+        config.n_layers,
+        f"{stack}encoder.layer",
+        query="attention.self.query",
+        key="attention.self.key",
+        value="attention.self.value",
+        output="attention.output.dense",
+        attention_norm="attention.output.LayerNorm" if post else "attention.LayerNorm",
+        inner="intermediate.dense",
+        outer="output.dense",
+        feed_forward_norm="output.LayerNorm" if post else "intermediate.LayerNorm",
+    )
     if not post:
         yield from module("encoder.final_norm", f"{stack}LayerNorm")
+
+
+def layers(
+    n_layers: int,
+    stack: str,
+    *,
+    query: str,
+    key: str,
+    value: str,
+    output: str,
+    attention_norm: str,
+    inner: str,
+    outer: str,
+    feed_forward_norm: str,
+) -> Iterator[Same]:
+    """The layers of an encoder; `stack` is how their names begin, and the others what each module is called there."""
+    names = {
+        "attention.query": query,
+        "attention.key": key,
+        "attention.value": value,
+        "attention.output": output,
+        "attention_residual.norm": attention_norm,
+        "feed_forward.inner": inner,
+        "feed_forward.outer": outer,
+        "feed_forward_residual.norm": feed_forward_norm,
+    }
+    for number in range(n_layers):
+        for ours, theirs in names.items():
+            yield from module(f"encoder.blocks.{number}.{ours}", f"{stack}.{number}.{theirs}")
 
 
 def not_used(*modules: str) -> Iterator[Entry]:
@@ -150,7 +178,6 @@ MASKED_BERT = Architecture(
     vocabularies=VOCABULARY,
     required=FILLING,
     said=lambda folder: with_vectors(folder, folder.config),
-    told=without_vectors,
     files=vector_files,
     renamed=today,
     entries=_masked,
@@ -171,7 +198,6 @@ LABELLING_BERT = dataclasses.replace(
     settings=(*SIZES, ACTIVATION, _POSITIONS, *VECTORS, N_LABELS),
     required=REQUIRED,
     said=with_n_labels,
-    told=lambda values: without_vectors(without_n_labels(values)),
     files=lambda _: {},  # its vectors are for its labels
     entries=_labels,
 )

@@ -14,9 +14,9 @@ from attendo.bundle import Bundle
 from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.engine import Precision
 from attendo.errors import ForeignError
-from attendo.interop.refusals import require_new, require_own_tokenizer
+from attendo.interop.refusals import require_own_tokenizer
 from attendo.models.settings import TransformerConfig
-from attendo.storage import new_folder, read_arrays
+from attendo.storage import new_folder, read_arrays, require_new
 
 if TYPE_CHECKING:
     from attendo.text.tokenizer import Tokenizer

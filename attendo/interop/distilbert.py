@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from attendo.interop.architecture import (
     ACTIVATIONS,
+    VOCABULARY,
     Architecture,
     Entry,
     Same,
@@ -15,10 +16,10 @@ from attendo.interop.architecture import (
     VocabularyRows,
     module,
 )
-from attendo.interop.bert import N_LABELS, VOCABULARY, base, today
-from attendo.interop.labels import with_n_labels, without_n_labels
+from attendo.interop.bert import N_LABELS, base, layers, today
+from attendo.interop.labels import with_n_labels
 from attendo.interop.sentence_vectors import SETTINGS as VECTORS
-from attendo.interop.sentence_vectors import vector_files, with_vectors, without_vectors
+from attendo.interop.sentence_vectors import vector_files, with_vectors
 from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig
 
 _SETTINGS = (
@@ -40,18 +41,18 @@ def _encoder(config: EncoderConfig, stack: str) -> Iterator[Entry]:
     yield Same(f"{ours}.positions.weight", f"{theirs}.position_embeddings.weight")
     yield from module(f"{ours}.norm", f"{theirs}.LayerNorm")
     yield Unused(f"{theirs}.position_ids")
-    for number in range(config.n_layers):
-        for one, name in (
-            ("attention.query", "attention.q_lin"),
-            ("attention.key", "attention.k_lin"),
-            ("attention.value", "attention.v_lin"),
-            ("attention.output", "attention.out_lin"),
-            ("attention_residual.norm", "sa_layer_norm"),
-            ("feed_forward.inner", "ffn.lin1"),
-            ("feed_forward.outer", "ffn.lin2"),
-            ("feed_forward_residual.norm", "output_layer_norm"),
-        ):
-            yield from module(f"encoder.blocks.{number}.{one}", f"{stack}transformer.layer.{number}.{name}")
+    yield from layers(
+        config.n_layers,
+        f"{stack}transformer.layer",
+        query="attention.q_lin",
+        key="attention.k_lin",
+        value="attention.v_lin",
+        output="attention.out_lin",
+        attention_norm="sa_layer_norm",
+        inner="ffn.lin1",
+        outer="ffn.lin2",
+        feed_forward_norm="output_layer_norm",
+    )
 
 
 def _masked(config: BertConfig) -> Iterator[Entry]:
@@ -79,7 +80,6 @@ MASKED_DISTILBERT = Architecture(
     vocabularies=VOCABULARY,
     required={"tie_word_embeddings": True},
     said=lambda folder: with_vectors(folder, folder.config),
-    told=without_vectors,
     files=vector_files,
     renamed=today,
     entries=_masked,
@@ -95,7 +95,6 @@ LABELLING_DISTILBERT = dataclasses.replace(
     settings=(*_SETTINGS, _ACTIVATION, N_LABELS),
     required={},
     said=with_n_labels,
-    told=lambda values: without_vectors(without_n_labels(values)),
     files=lambda _: {},  # its vectors are for its labels
     entries=_labels,
 )

@@ -26,12 +26,11 @@ from attendo.interop.architectures import ARCHITECTURES
 from attendo.interop.importing import order_of_bundle, their_files
 from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
-from attendo.interop.refusals import require_new
 from attendo.interop.usage import BY_LANGUAGE
 from attendo.interop.vocabulary import Order
 from attendo.models.settings import GPTConfig, ModelConfig, TransformerConfig
 from attendo.recipe import TaskName
-from attendo.storage import new_folder
+from attendo.storage import new_folder, require_new
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 _IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}  # of models that were trained here

@@ -5,6 +5,7 @@ from typing import Any
 
 from attendo.interop.architecture import (
     ACTIVATIONS,
+    VOCABULARY,
     Architecture,
     Entry,
     Form,
@@ -21,7 +22,8 @@ from attendo.interop.architecture import (
 from attendo.interop.folder import Folder
 from attendo.models.settings import GPTConfig
 
-_WORDS, _OUTPUT = "transformer.wte.weight", "lm_head.weight"
+OUTPUT = "lm_head.weight"
+_WORDS = "transformer.wte.weight"
 
 
 def _said(folder: Folder) -> dict[str, Any]:
@@ -33,7 +35,16 @@ def _said(folder: Folder) -> dict[str, Any]:
 
 def _today(name: str) -> str:
     """Files of a model without its head, as those of the first GPT-2 are, leave out how all names begin."""
-    return name if name.startswith("transformer.") or name == _OUTPUT else f"transformer.{name}"
+    return name if name.startswith("transformer.") or name == OUTPUT else f"transformer.{name}"
+
+
+def output(config: GPTConfig, *, words: str) -> Iterator[Entry]:
+    """What makes logits: the words' own vectors, or others; nothing is added to them."""
+    if config.tie_embeddings:
+        yield Tied(OUTPUT, to=words)
+    else:
+        yield Same("output.weight", OUTPUT, VocabularyRows("source"))
+    yield Given("output.bias", no_bias("source"))
 
 
 def _entries(config: GPTConfig) -> Iterator[Entry]:
@@ -52,11 +63,7 @@ def _entries(config: GPTConfig) -> Iterator[Entry]:
         yield Unused(f"{theirs}.attn.bias")  # the causal mask, which older files have as a tensor
         yield Unused(f"{theirs}.attn.masked_bias")
     yield from module("decoder.final_norm", "transformer.ln_f")
-    if config.tie_embeddings:
-        yield Tied(_OUTPUT, to=_WORDS)
-    else:
-        yield Same("output.weight", _OUTPUT, VocabularyRows("source"))
-    yield Given("output.bias", no_bias("source"))
+    yield from output(config, words=_WORDS)
 
 
 GPT2 = Architecture(
@@ -78,7 +85,7 @@ GPT2 = Architecture(
         Setting("residual_dropout", "resid_pdrop", 0.1),
         Setting("attention_dropout", "attn_pdrop", 0.1),
     ),
-    vocabularies=(("vocab_size", "source", "vocab_size"),),
+    vocabularies=VOCABULARY,
     required={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
     said=_said,
     usual=lambda config: {"embd_pdrop": config.residual_dropout},

@@ -17,7 +17,6 @@ from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.architectures import architecture_of
 from attendo.interop.folder import Folder, open_folder
 from attendo.interop.labels import their_labels
-from attendo.interop.refusals import require_new
 from attendo.interop.sentence_vectors import LENGTH, longest_sentence
 from attendo.interop.their_tokenizer import FILES, read_their_tokenizer
 from attendo.interop.usage import OPTIONS, Languages, usage_of
@@ -27,6 +26,7 @@ from attendo.models.settings import BertConfig, LayerConfig, ModelConfig, Vision
 from attendo.models.transformer import parameter_table
 from attendo.recipe import DataConfig, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter, Silent
+from attendo.storage import require_new
 from attendo.text.language_names import language_code
 from attendo.text.pair import TokenizerPair
 from attendo.training.settings import TrainingConfig

@@ -45,11 +45,6 @@ def with_n_labels(folder: Folder) -> dict[str, Any]:
     return {**folder.config, "num_labels": len(their_labels(folder))}
 
 
-def without_n_labels(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The other way: the number follows from the names, which `label_names` gives."""
-    return {key: value for key, value in values.items() if key != "num_labels"}
-
-
 def label_names(labels: Sequence[str]) -> dict[str, Any]:
     """What config.json says of the labels."""
     return {

@@ -8,22 +8,21 @@ from torch import Tensor
 
 from attendo.errors import ForeignError
 from attendo.interop.architecture import (
+    VOCABULARY,
     Architecture,
     Entry,
     Form,
-    Given,
     Orders,
     Same,
     Setting,
-    Tied,
     Unused,
     VocabularyRows,
-    no_bias,
 )
 from attendo.interop.folder import Folder
+from attendo.interop.gpt2 import output
 from attendo.models.settings import GPTConfig
 
-_WORDS, _OUTPUT = "model.embed_tokens.weight", "lm_head.weight"
+_WORDS = "model.embed_tokens.weight"
 
 
 @dataclass(frozen=True)
@@ -83,11 +82,7 @@ def _entries(config: GPTConfig) -> Iterator[Entry]:
         yield Same(f"{ours}.feed_forward_residual.norm.weight", f"{theirs}.post_attention_layernorm.weight")
         yield Unused(f"{theirs}.self_attn.rotary_emb.inv_freq")
     yield Same("decoder.final_norm.weight", "model.norm.weight")
-    if config.tie_embeddings:
-        yield Tied(_OUTPUT, to=_WORDS)
-    else:
-        yield Same("output.weight", _OUTPUT, VocabularyRows("source"))
-    yield Given("output.bias", no_bias("source"))
+    yield from output(config, words=_WORDS)
 
 
 LLAMA = Architecture(
@@ -118,7 +113,7 @@ LLAMA = Architecture(
         Setting("tie_embeddings", "tie_word_embeddings", False),
         Setting("attention_dropout", "attention_dropout", 0.0),
     ),
-    vocabularies=(("vocab_size", "source", "vocab_size"),),
+    vocabularies=VOCABULARY,
     required={"hidden_act": "silu"},
     said=_said,
     told=_told,

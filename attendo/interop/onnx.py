@@ -33,7 +33,7 @@ from attendo.bundle import Bundle, plain_json
 from attendo.classifier import labels_of
 from attendo.data.text_batch import TextBatch
 from attendo.errors import ConfigError, ForeignError
-from attendo.interop.refusals import require_new, require_own_tokenizer
+from attendo.interop.refusals import require_own_tokenizer
 from attendo.models.bert import Bert, Classifier
 from attendo.models.gpt import GPT
 from attendo.models.settings import GPTConfig, LayerConfig, TransformerConfig
@@ -41,7 +41,7 @@ from attendo.models.transformer import Transformer
 from attendo.models.vision import VisionTransformer
 from attendo.nn.cache import DecoderCache, KeysValues, LayerCache
 from attendo.nn.positions import RotaryPositions, SinusoidalPositions, sinusoids
-from attendo.storage import new_folder
+from attendo.storage import new_folder, require_new
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 TABLE_POSITIONS = 4096  # of the tables that stand for positions without a limit

@@ -1,15 +1,7 @@
 """What an export refuses before anything is computed or written, in a sentence that says what to do instead."""
 
-from pathlib import Path
-
 from attendo.bundle import Bundle
-from attendo.errors import BundleError, ForeignError
-
-
-def require_new(out: Path) -> None:
-    """That nothing is in the way."""
-    if out.exists():
-        raise BundleError(f"{out} exists already. Choose another folder with --out, or remove it first.")
+from attendo.errors import ForeignError
 
 
 def require_own_tokenizer(bundle: Bundle, target: str) -> None:

@@ -13,7 +13,18 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from attendo.interop.architecture import Architecture, Entry, Form, Orders, Same, Setting, Tied, VocabularyBias, module
+from attendo.interop.architecture import (
+    VOCABULARY,
+    Architecture,
+    Entry,
+    Form,
+    Orders,
+    Same,
+    Setting,
+    Tied,
+    VocabularyBias,
+    module,
+)
 from attendo.interop.bert import (
     ACTIVATION,
     FILLING,
@@ -21,16 +32,15 @@ from attendo.interop.bert import (
     POOLER,
     REQUIRED,
     SIZES,
-    VOCABULARY,
     base,
     encoder,
     not_used,
     today,
     with_pooler,
 )
-from attendo.interop.labels import with_n_labels, without_n_labels
+from attendo.interop.labels import with_n_labels
 from attendo.interop.sentence_vectors import SETTINGS as VECTORS
-from attendo.interop.sentence_vectors import vector_files, with_vectors, without_vectors
+from attendo.interop.sentence_vectors import vector_files, with_vectors
 from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig
 
 _POSITIONS = (Setting("n_positions", "n_positions", 512), Setting("position_offset", "position_offset", 2))
@@ -102,7 +112,7 @@ MASKED_ROBERTA = Architecture(
     vocabularies=VOCABULARY,
     required=FILLING,
     said=lambda folder: with_vectors(folder, _with_positions(folder.config)),
-    told=lambda values: without_vectors(_without_positions(values)),
+    told=_without_positions,
     files=vector_files,
     renamed=today,
     entries=partial(_masked, stack="roberta."),
@@ -117,7 +127,6 @@ LABELLING_ROBERTA = dataclasses.replace(
     settings=(*MASKED_ROBERTA.settings, N_LABELS),
     required=REQUIRED,
     said=lambda folder: _with_positions(with_n_labels(folder)),
-    told=lambda values: without_vectors(without_n_labels(_without_positions(values))),
     files=lambda _: {},  # its vectors are for its labels
     entries=partial(_labels, stack="roberta."),
 )

@@ -13,7 +13,11 @@ from attendo.interop.architecture import Setting
 from attendo.interop.folder import Folder
 from attendo.models.settings import EncoderConfig
 
-SETTINGS = (Setting("text_vector", "text_vector", "mean"), Setting("unit_vectors", "unit_vectors", False))
+# They stand in `vector_files`.
+SETTINGS = (
+    Setting("text_vector", "text_vector", "mean", in_config=False),
+    Setting("unit_vectors", "unit_vectors", False, in_config=False),
+)
 
 _MODULES = "modules.json"
 _POOLING = "1_Pooling"
@@ -49,11 +53,6 @@ def longest_sentence(folder: Folder) -> int | None:
     if length is not None and not (isinstance(length, int) and length > 2):
         raise ForeignError(f"{folder.path / LENGTH}: max_seq_length = {length!r} is no number of pieces.")
     return length
-
-
-def without_vectors(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The other way: what config.json says. The rest is in `vector_files`."""
-    return {key: value for key, value in values.items() if key not in {setting.theirs for setting in SETTINGS}}
 
 
 def vector_files(config: EncoderConfig) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def _reader(*usual: str) -> Callable[[Folder, TheirTokenizer, Languages], Usage]
     """An encoder, by what its tokenizer calls padding, beginning, end, unknown and mask, or calls them usually."""
 
     def usage(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
-        told = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+        told = folder.optional_json("tokenizer_config.json")
         keys = ("pad_token", "cls_token", "sep_token", "unk_token", "mask_token")
         names = [token_text(told.get(key) or name) for key, name in zip(keys, usual, strict=True)]
         pad, start, eos, unk, mask = (tokenizer.ids[name] for name in names)
@@ -168,7 +168,7 @@ def _decoder(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
 
 def _put_before(folder: Folder, tokenizer: TheirTokenizer, start: int | None) -> tuple[int, ...]:
     """The ids that their tokenizer puts before every text by itself."""
-    settings = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    settings = folder.optional_json("tokenizer_config.json")
     if folder.has("tokenizer.json"):
         processor = folder.json("tokenizer.json").get("post_processor") or {}
         steps = [step for step in processor.get("processors", [processor]) if step.get("type") == "TemplateProcessing"]

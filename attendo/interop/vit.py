@@ -17,9 +17,9 @@ from attendo.interop.architecture import (
     Setting,
     module,
 )
-from attendo.interop.bert import N_LABELS, not_used
+from attendo.interop.bert import N_LABELS, layers, not_used
 from attendo.interop.folder import Folder
-from attendo.interop.labels import with_n_labels, without_n_labels
+from attendo.interop.labels import with_n_labels
 from attendo.models.settings import VisionConfig
 
 PREPROCESSOR = "preprocessor_config.json"
@@ -93,7 +93,7 @@ def _scale(folder: Folder, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(values: dict[str, Any]) -> dict[str, Any]:
-    told = without_n_labels(values)
+    told = dict(values)
     mean, _ = told.pop("pixel_mean"), told.pop("pixel_deviation")
     size = [told.pop("image_height"), told.pop("image_width")]
     return {**told, "image_size": size[0] if size[0] == size[1] else size, "num_channels": len(mean)}
@@ -122,18 +122,18 @@ def _entries(config: VisionConfig) -> Iterator[Entry]:
     cut = PatchColumns(n_channels=len(config.mean), size=config.patch)
     yield Same(f"{ours}.projection.weight", f"{theirs}.patch_embeddings.projection.weight", cut)
     yield Same(f"{ours}.projection.bias", f"{theirs}.patch_embeddings.projection.bias")
-    for number in range(config.n_layers):
-        for one, name in (
-            ("attention.query", "attention.attention.query"),
-            ("attention.key", "attention.attention.key"),
-            ("attention.value", "attention.attention.value"),
-            ("attention.output", "attention.output.dense"),
-            ("attention_residual.norm", "layernorm_before"),
-            ("feed_forward.inner", "intermediate.dense"),
-            ("feed_forward.outer", "output.dense"),
-            ("feed_forward_residual.norm", "layernorm_after"),
-        ):
-            yield from module(f"encoder.blocks.{number}.{one}", f"vit.encoder.layer.{number}.{name}")
+    yield from layers(
+        config.n_layers,
+        "vit.encoder.layer",
+        query="attention.attention.query",
+        key="attention.attention.key",
+        value="attention.attention.value",
+        output="attention.output.dense",
+        attention_norm="layernorm_before",
+        inner="intermediate.dense",
+        outer="output.dense",
+        feed_forward_norm="layernorm_after",
+    )
     yield from module("encoder.final_norm", "vit.layernorm")
     yield from module("labels", "classifier")
     yield from not_used("vit.pooler.dense")
