@@ -17,6 +17,7 @@ from attendo.cli.main import main
 from attendo.config import merge
 from attendo.data.pictures import find_pictures
 from attendo.errors import BundleError, ConfigError
+from attendo.models.presets import PresetName, vision_sizes
 from attendo.models.settings import VisionConfig
 from attendo.pictures import PictureClassifier
 from attendo.reporting import Silent
@@ -131,6 +132,21 @@ def test_the_preset_suits_digits(tmp_path: Path) -> None:
     bundle = run.train(settings=given, out=tmp_path / "run")
     assert bundle.data()["parameters"]["total"] <= 800_000
     assert bundle.config.noise is not None
+    assert isinstance(bundle.config.model, VisionConfig)
+    assert bundle.config.model.grid == (4, 4)
+    assert bundle.config.training.batch_tokens == 128 * 16
+
+
+def test_patches_are_as_large_as_divides_both_sides() -> None:
+    sizes: dict[tuple[PresetName, int, int], int] = {
+        ("tiny", 28, 28): 7,
+        ("tiny", 32, 32): 8,
+        ("small", 24, 20): 4,
+        ("tiny", 29, 29): 1,
+        ("base", 224, 224): 16,
+        ("base", 28, 28): 14,
+    }
+    assert {one: vision_sizes(*one)["patch"] for one in sizes} == sizes
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,20 @@ def convolutional_sizes(name: PresetName) -> Sizes:
     return {"n_encoder_layers": n_layers, "n_decoder_layers": n_layers - 1, "d_model": widths[name], "dropout": 0.2}
 
 
-def vision_sizes(name: PresetName) -> Sizes:
-    """Of a Vision Transformer; `tiny` has 0.5 million parameters and suits digits, `base` and `big` are the paper's."""
-    chosen: dict[PresetName, Sizes] = {
-        "tiny": {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_layers": 4, "patch": 4, "residual_dropout": 0.1},
-        "small": {"d_model": 256, "d_ff": 512, "n_heads": 4, "n_layers": 6, "patch": 4, "residual_dropout": 0.1},
-        "base": {"d_model": 768, "d_ff": 3072, "n_heads": 12, "n_layers": 12, "patch": 16, "residual_dropout": 0.1},
-        "big": {"d_model": 1024, "d_ff": 4096, "n_heads": 16, "n_layers": 24, "patch": 16, "residual_dropout": 0.1},
+def vision_sizes(name: PresetName, height: int, width: int) -> Sizes:
+    """Of a Vision Transformer; `tiny` has 0.5 million parameters and suits digits, `base` and `big` are the paper's.
+
+    A patch is as large as divides both sides, up to 8 pixels in the smaller models and the paper's 16 in the larger
+    ones: with half the side there are four times the patches, and in the same time a model learns less.
+    """
+    layers: dict[PresetName, Sizes] = {
+        "tiny": {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_layers": 4},
+        "small": {"d_model": 256, "d_ff": 512, "n_heads": 4, "n_layers": 6},
+        "base": {"d_model": 768, "d_ff": 3072, "n_heads": 12, "n_layers": 12},
+        "big": {"d_model": 1024, "d_ff": 4096, "n_heads": 16, "n_layers": 24},
     }
+    largest = 8 if name in ("tiny", "small") else 16
+    patch = next(side for side in range(largest, 0, -1) if height % side == width % side == 0)
     # Plain Vision Transformers do better with the mean of all patches than with a token (Beyer et al. 2022).
-    return {"norm_place": "pre", "activation": "gelu", "pooling": "mean", **chosen[name]}
+    shared = {"norm_place": "pre", "activation": "gelu", "pooling": "mean", "residual_dropout": 0.1}
+    return {**shared, **layers[name], "patch": patch}

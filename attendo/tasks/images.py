@@ -1,6 +1,8 @@
 """Pictures with labels → a classifier of pictures."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +30,24 @@ from attendo.training.loop import Validation
 from attendo.training.settings import BOUNDS
 from attendo.translator import exponential
 
+AT_A_STEP = 128  # pictures of a batch
 AT_ONCE = 256  # pictures that are looked at together in a validation
 STAND_IN = {"n_labels": 2, "height": 1, "width": 1, "mean": [0.0], "deviation": [1.0]}  # for what only pictures tell
 
 
-def chosen(preset: RecipeName, start: Bundle | None) -> dict[str, Any]:
-    """Model, training and noise as plain values."""
+def chosen(preset: RecipeName, start: Bundle | None, *, height: int, width: int) -> dict[str, Any]:
+    """Model, training and noise as plain values, for pictures of this size."""
     if preset not in ("auto", "tiny", "small", "base", "big"):
         raise ConfigError(f"the preset {preset!r} is none of pictures: must be one of auto, tiny, small, base, big.")
     size: PresetName = "tiny" if preset == "auto" else preset
+    sizes = vision_sizes(size, height, width)
     training = {
         "epochs": 30.0,
-        "batch_tokens": 6400,
         "schedule": "cosine",
         "optimizer": "muon",
-        "learning_rate": 0.512 / vision_sizes(size)["d_model"],
+        "learning_rate": 0.512 / sizes["d_model"],
         "weight_decay": 0.05,
-        "warmup_steps": 1000,
+        "warmup_steps": 200,
         "clip_norm": 1.0,
         "label_smoothing": 0.1,
         "average": 0,
@@ -52,14 +55,14 @@ def chosen(preset: RecipeName, start: Bundle | None) -> dict[str, Any]:
     }
     noise = {"kind": "pictures", "shift": 0.07, "rotate": 10.0, "zoom": 0.1}
     if start is None:
-        return {"model": {"kind": "vit", **vision_sizes(size)}, "training": training, "noise": noise}
+        return {"model": {"kind": "vit", **sizes}, "training": training, "noise": noise}
     kept = {"model": to_dict(start.config.model), "noise": noise}
     return {**kept, "training": training | {"learning_rate": 0.0512 / start.config.model.d_model, "warmup_steps": 100}}
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     """Finds mistakes in the settings before any work is done, with stand-ins for what only the pictures can tell."""
-    layers = merge({"data": {"source": ""}}, chosen(preset, start), settings)
+    layers = merge({"data": {"source": ""}}, chosen(preset, start, height=1, width=1), settings)
     patch = layers["model"].get("patch")
     sides = {"height": patch, "width": patch} if isinstance(patch, int) and patch > 0 else {}
     config = from_dict(RunConfig, merge(layers, {"model": {**STAND_IN, **sides}}))
@@ -100,18 +103,23 @@ def resolve(
     scale = {"mean": corpus.facts["mean"], "deviation": corpus.facts["deviation"]}
     if start is not None:  # its weights belong to its own scale
         scale = {}
-    values = chosen(preset, start)
+    values = chosen(preset, start, height=height, width=width)
     if any(settings.get("training", {}).get(name) is not None for name in BOUNDS):
         del values["training"]["epochs"]
-    return from_dict(RunConfig, merge(values, settings, {"model": {**known, **scale}, "data": to_dict(data)}))
+    config = from_dict(RunConfig, merge(values, settings, {"model": {**known, **scale}, "data": to_dict(data)}))
+    if "batch_tokens" in settings.get("training", {}):
+        return config
+    return replace(config, training=replace(config.training, batch_tokens=AT_A_STEP * _n_patches(config)))
 
 
 def examples(corpus: PreparedPictures, config: RunConfig) -> Pairs:
-    model, noise = config.model, config.noise
-    assert isinstance(model, VisionConfig)
-    assert noise is None or isinstance(noise, PictureNoise)
-    rows, columns = model.grid
-    return ChangedPictures(corpus.train, rows * columns, noise, config.seed)
+    assert config.noise is None or isinstance(config.noise, PictureNoise)
+    return ChangedPictures(corpus.train, _n_patches(config), config.noise, config.seed)
+
+
+def _n_patches(config: RunConfig) -> int:
+    assert isinstance(config.model, VisionConfig)
+    return math.prod(config.model.grid)
 
 
 def inherit(model: nn.Module, start: Bundle) -> None:
