@@ -15,7 +15,6 @@ false alarm of that name, apart from what IMPLIED says.
 import argparse
 import gzip
 import json
-import os
 import random
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from attendo.doctor.examination import Examination, examine
 from attendo.doctor.findings import BY_NAME
 from attendo.doctor.parting import find_parting
 from attendo.text.corpus import CorpusFiles
+from benchmarks.runs import add_data
 
 Pair = tuple[str, str]
 
@@ -373,7 +373,7 @@ def generate(paths: Sequence[Path], n_pairs: int, n_words: int = 50_000, chunk: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["damage", "parting", "pays", "speed"])
-    parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("ATTENDO_DATA"))
+    add_data(parser, "multi30k/")
     parser.add_argument("--half", choices=["even", "odd"], default="odd", help="of `damage` and `parting`")
     parser.add_argument("--target", choices=["de", "fr"], default="fr", help="language of `damage`")
     parser.add_argument("--out", type=Path, default=Path("runs/doctor"), help="of `pays`; must not exist")

@@ -19,10 +19,8 @@ Each writes RESULT.json and RESULT.md into its folder.
 """
 
 import argparse
-import datetime
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -33,12 +31,13 @@ from typing import Any
 
 import attendo
 from attendo import machine
-from attendo.bundle import Bundle, open_bundle
+from attendo.bundle import Bundle
 from attendo.cli.terminal import Terminal
 from attendo.data.labelled import read_labelled
 from attendo.storage import write_file
 from attendo.tasks.classify import appraise
 from attendo.text.corpus import read_lines
+from benchmarks.runs import add_data, parsed, trained, write_result
 
 TURN = 5.0  # seconds
 
@@ -73,8 +72,8 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("shakespeare", "classification", "plain-loop", "train"):
         command = commands.add_parser(name)
-        command.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"))
-        command.add_argument("--out", default=f"runs/{name}")
+        add_data(command, "tinyshakespeare/, sentence_cls/ and multi30k/")
+        command.add_argument("--out", type=Path, default=Path(f"runs/{name}"))
         command.add_argument("--seed", type=int, default=1)
         if name == "classification":
             command.add_argument("--pretrain-minutes", type=float, default=20.0)
@@ -83,16 +82,14 @@ def main() -> None:
             command.add_argument("--settings", default="{}")
             command.add_argument("--preset", default="auto")
             command.add_argument("--steps", type=int, default=None)
-    arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("give the data folder, or set ATTENDO_DATA")
+    arguments = parsed(parser)
     match arguments.command:
         case "shakespeare":
-            shakespeare(Path(arguments.data), Path(arguments.out), arguments.seed)
+            shakespeare(arguments.data, arguments.out, arguments.seed)
         case "classification":
             classification(arguments)
         case "plain-loop":
-            plain_loop(Path(arguments.data), Path(arguments.out), arguments.seed, arguments.steps)
+            plain_loop(arguments.data, arguments.out, arguments.seed, arguments.steps)
         case "train":
             train_one(arguments)
 
@@ -127,7 +124,7 @@ def shakespeare(data: Path, out: Path, seed: int) -> None:
         f"| {name} | {row['loss']:.4f} | {row['seconds']:.0f} | {row['steps']:,} |" for name, row in results.items()
     ]
     table = ["| | validation loss, nats per character | seconds | steps |", "|---|---|---|---|", *rows]
-    _write(out, "tinyshakespeare, the last tenth", table, results)
+    write_result(out, "tinyshakespeare, the last tenth", table, results)
 
 
 def _ours(out: Path, name: str, settings: dict[str, Any], preset: str, seed: int, *, steps: int) -> list[str]:
@@ -256,7 +253,7 @@ def plain_loop(folder: Path, out: Path, seed: int, steps: int | None) -> None:
 
 
 def classification(arguments: argparse.Namespace) -> None:
-    data, out, reporter = Path(arguments.data), Path(arguments.out), Terminal()
+    data, out, reporter = arguments.data, arguments.out, Terminal()
     results: dict[str, dict[str, float]] = {}
     for name in ("sst2", "trec6"):
         folder = data / "sentence_cls" / name
@@ -284,15 +281,7 @@ def classification(arguments: argparse.Namespace) -> None:
     models = list(results["sst2"])
     table = ["| accuracy on the test part | SST-2 | TREC-6 |", "|---|---|---|"]
     table += [f"| {model} | {results['sst2'][model]:.2%} | {results['trec6'][model]:.2%} |" for model in models]
-    _write(out, "Sentences with labels", table, results)
-
-
-def trained(path: Path, settings: dict[str, Any], reporter: Terminal) -> Bundle:
-    """A run that was interrupted is resumed, one that has finished is not trained again."""
-    if not path.exists():
-        return attendo.train(settings=settings, out=path, reporter=reporter)
-    bundle = open_bundle(path)
-    return bundle if bundle.scores() else attendo.resume(path, reporter=reporter)
+    write_result(out, "Sentences with labels", table, results)
 
 
 def accuracy(bundle: Bundle, test: Path, reporter: Terminal) -> float:
@@ -320,14 +309,6 @@ def linear_models(train: Path, test: Path) -> dict[str, float]:
         pipeline = make_pipeline(words, model).fit(texts["train"], labels["train"])
         found[name] = float(pipeline.score(texts["test"], labels["test"]))
     return found
-
-
-def _write(out: Path, title: str, table: list[str], results: Any) -> None:
-    about: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": machine.describe()}
-    write_file(out / "RESULT.json", json.dumps({**about, "results": results}, indent=2) + "\n")
-    lines = [f"# {title}", "", *table, "", f"{about['date']}, {about['machine']['processor']}.", ""]
-    write_file(out / "RESULT.md", "\n".join(lines))
-    print("\n".join(table))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ into the folder, with BLEU on validation over minutes. `--models rnn conv transf
 import argparse
 import datetime
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from attendo.decoding.search import SearchOptions
 from attendo.evaluation.chart import STYLE, Series, line_chart
 from attendo.reporting import Reporter
 from attendo.text.corpus import read_lines
+from benchmarks.runs import add_data, conditions, curve, minutes, multi30k, parsed, trained
 
 NAMES = {"rnn": "recurrent", "conv": "convolutional", "transformer": "Transformer"}
 WANTED = {"rnn": 30.0, "transformer": 36.5}
@@ -36,19 +36,22 @@ COLOURS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with multi30k/ in it")
+    add_data(parser, "multi30k/")
     parser.add_argument("--minutes", type=float, default=30.0, help="training time of each")
     parser.add_argument("--models", nargs="+", choices=list(NAMES), default=["rnn", "transformer"])
-    parser.add_argument("--out", default="runs/baselines", help="folder of the bundles")
+    parser.add_argument("--out", type=Path, default=Path("runs/baselines"), help="folder of the bundles")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("give the data folder, or set ATTENDO_DATA")
-    corpus, out, reporter = Path(arguments.data) / "multi30k", Path(arguments.out), Terminal()
+    arguments = parsed(parser)
+    out, reporter = arguments.out, Terminal()
     results = {}
     for kind in arguments.models:
-        bundle = trained(corpus, out / kind, kind, arguments.minutes, arguments.seed, reporter)
-        results[kind] = found_of(bundle, corpus, reporter)
+        settings = {
+            "data": multi30k(arguments.data, "de", "en"),
+            "model": {"kind": kind},
+            "training": {"minutes": arguments.minutes},
+            "seed": arguments.seed,
+        }
+        results[kind] = found_of(trained(out / kind, settings, reporter), arguments.data / "multi30k", reporter)
     command = f"python -m benchmarks.family_baselines --minutes {arguments.minutes:g} --seed {arguments.seed}"
     result = {"date": datetime.date.today().isoformat(), "command": command, "models": results}
     (out / "RESULT.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
@@ -57,27 +60,9 @@ def main() -> None:
     print(table(result))
 
 
-def trained(corpus: Path, out: Path, kind: str, minutes: float, seed: int, reporter: Reporter) -> Bundle:
-    if out.exists():
-        bundle = attendo.open_bundle(out)
-        return bundle if bundle.scores() else attendo.resume(out, reporter=reporter)
-    settings = {
-        "data": {
-            "source": str(corpus / "train.de.gz"),
-            "target": str(corpus / "train.en.gz"),
-            "valid_source": str(corpus / "val.de.gz"),
-            "valid_target": str(corpus / "val.en.gz"),
-        },
-        "model": {"kind": kind},
-        "training": {"minutes": minutes},
-        "seed": seed,
-    }
-    return attendo.train(settings=settings, out=out, reporter=reporter)
-
-
 def found_of(bundle: Bundle, corpus: Path, reporter: Reporter) -> dict[str, Any]:
     """What a run was, and what it scores on the test set."""
-    test, log = corpus / "test_2016_flickr", bundle.read_log()
+    test = corpus / "test_2016_flickr"
     found = assess(
         attendo.load(bundle.path),
         list(read_lines(f"{test}.de.gz")),
@@ -86,28 +71,23 @@ def found_of(bundle: Bundle, corpus: Path, reporter: Reporter) -> dict[str, Any]
         reporter=reporter,
     )
     return {
-        "machine": bundle.data()["machine"],
+        "conditions": conditions(bundle),
         "parameters": bundle.data()["parameters"]["total"],
         "model": bundle.config.model.in_words(),
-        "minutes": max(entry.get("minutes", 0.0) for entry in log),
+        "minutes": minutes(bundle),
         "weights": bundle.scores()["weights"],
-        "validation_over_minutes": [
-            {"minutes": entry["minutes"], "step": entry["step"], "bleu": round(entry["bleu"], 2)}
-            for entry in log
-            if entry["event"] == "validation"
-        ],
+        "validation": curve(bundle, "bleu"),
         "test_2016_flickr": found.to_json(),
     }
 
 
 def table(result: dict[str, Any]) -> str:
     models = result["models"]
-    machine = next(iter(models.values()))["machine"]
     lines = [
         "# Multi30K German→English: recurrent baseline and Transformer",
         "",
-        f"{result['date']}, {machine['processor']}, {machine['threads']} threads, torch {machine['torch']}; "
-        f"`{result['command']}`. BLEU of test_2016_flickr, greedy, raw text.",
+        f"{result['date']}, {next(iter(models.values()))['conditions']}; `{result['command']}`. "
+        "BLEU of test_2016_flickr, greedy, raw text.",
         "",
         "| model | parameters | minutes | BLEU | wanted | signature |",
         "|---|---|---|---|---|---|",
@@ -120,13 +100,13 @@ def table(result: dict[str, Any]) -> str:
         )
     for kind, found in models.items():
         lines += ["", f"| minutes, {NAMES[kind]} | step | validation BLEU, greedy |", "|---|---|---|"]
-        lines += [f"| {p['minutes']:.1f} | {p['step']:,} | {p['bleu']:.1f} |" for p in found["validation_over_minutes"]]
+        lines += [f"| {p['minutes']:.1f} | {p['step']:,} | {p['bleu']:.1f} |" for p in found["validation"]]
     return "\n".join(lines) + "\n"
 
 
 def curves(models: dict[str, Any]) -> str:
     """A page with BLEU on validation over minutes, a line for each model."""
-    found = {kind: model["validation_over_minutes"] for kind, model in models.items()}
+    found = {kind: model["validation"] for kind, model in models.items()}
     chart = line_chart(
         title="Multi30K German→English, validation BLEU",
         x_label="minutes",

@@ -11,15 +11,14 @@ bundle's folder, with the accuracy on validation over minutes. A run that was in
 import argparse
 import datetime
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-import attendo
 from attendo.cli.terminal import Terminal
 from attendo.data.pictures import find_pictures
 from attendo.evaluation.classification import classification_scores
 from attendo.pictures import PictureClassifier
+from benchmarks.runs import add_data, conditions, curve, minutes, parsed, trained
 
 MOST_PARAMETERS = 800_000
 WANTED = 0.99
@@ -28,41 +27,36 @@ WANTED = 0.99
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["mnist"])
-    parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with mnist/ in it")
+    add_data(parser, "mnist/")
     parser.add_argument("--minutes", type=float, default=30.0, help="training time")
-    parser.add_argument("--out", default="runs/mnist", help="folder of the bundle; resumed if it exists")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/mnist"), help="folder of the bundle; resumed if it exists"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("give the data folder, or set ATTENDO_DATA")
-    digits, out, reporter = Path(arguments.data) / "mnist", Path(arguments.out), Terminal()
-    if out.exists():
-        bundle = attendo.open_bundle(out)
-        if not bundle.scores():
-            bundle = attendo.resume(out, reporter=reporter)
-    else:
-        settings = {"training": {"minutes": arguments.minutes}, "seed": arguments.seed}
-        bundle = attendo.train(digits, task="classify-images", settings=settings, out=out, reporter=reporter)
+    arguments = parsed(parser)
+    digits = arguments.data / "mnist"
+    settings = {
+        "task": "classify-images",
+        "data": {"source": str(digits)},
+        "training": {"minutes": arguments.minutes},
+        "seed": arguments.seed,
+    }
+    bundle = trained(arguments.out, settings, Terminal())
 
     test = find_pictures(digits / "t10k-images-idx3-ubyte.gz")
     classifier = PictureClassifier.from_bundle(bundle)
     names = [one.label for one in classifier.classify(list(test))]
     guesses = [test.labels.index(name) for name in names]
     scores = classification_scores(test.label_of.tolist(), guesses, test.labels)
-    log = bundle.read_log()
     result: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "command": f"python -m benchmarks.family_vision mnist --minutes {arguments.minutes:g} --seed {arguments.seed}",
-        "machine": bundle.data()["machine"],
+        "conditions": conditions(bundle),
         "parameters": bundle.data()["parameters"]["total"],
         "model": bundle.config.model.in_words(),
-        "minutes": max(entry.get("minutes", 0.0) for entry in log),
+        "minutes": minutes(bundle),
         "weights": bundle.scores()["weights"],
-        "validation_over_minutes": [
-            {"minutes": entry["minutes"], "step": entry["step"], "accuracy": round(entry["accuracy"], 5)}
-            for entry in log
-            if entry["event"] == "validation"
-        ],
+        "validation": curve(bundle, "accuracy"),
         "test": scores.to_json(),
     }
     bundle.write("RESULT.json", json.dumps(result, indent=2) + "\n")
@@ -71,12 +65,11 @@ def main() -> None:
 
 
 def table(result: dict[str, Any], accuracy: float) -> str:
-    machine = result["machine"]
     lines = [
         "# MNIST with a Vision Transformer",
         "",
-        f"{result['date']}, {machine['processor']}, {machine['threads']} threads, torch {machine['torch']}; "
-        f"`{result['command']}`; {result['model']}; {result['minutes']:.0f} minutes of training; {result['weights']}.",
+        f"{result['date']}, {result['conditions']}; `{result['command']}`; {result['model']}; {result['minutes']:.0f} "
+        f"minutes of training; {result['weights']}.",
         "",
         "| | found | wanted |",
         "|---|---|---|",
@@ -85,7 +78,7 @@ def table(result: dict[str, Any], accuracy: float) -> str:
         "",
         "| minutes | step | accuracy on validation |",
         "|---|---|---|",
-        *(f"| {p['minutes']:.1f} | {p['step']:,} | {p['accuracy']:.2%} |" for p in result["validation_over_minutes"]),
+        *(f"| {p['minutes']:.1f} | {p['step']:,} | {p['accuracy']:.2%} |" for p in result["validation"]),
     ]
     return "\n".join(lines) + "\n"
 

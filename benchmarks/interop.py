@@ -14,7 +14,6 @@ be within 0.3 of the reference's. Writes RESULT.json and RESULT.md into OUT, and
 import argparse
 import datetime
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -41,6 +40,7 @@ from attendo.text.corpus import read_lines
 from attendo.text.tokenizer import BOS, EOS
 from benchmarks.peers.environments import python_of, versions
 from benchmarks.peers.process import run
+from benchmarks.runs import add_data, parsed
 
 LONGEST = 256  # pieces of a translation: what argostranslate has, which cannot be told another limit
 ENOUGH = 998
@@ -89,14 +89,12 @@ FORMATS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bundle", type=Path, help="a translator, English to German")
-    parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with multi30k/ in it")
+    add_data(parser, "multi30k/")
     parser.add_argument("--out", type=Path, default=Path("runs/interop"), help="folder of the results")
     parser.add_argument("--environments", type=Path, default=ENVIRONMENTS, help="where argostranslate is installed")
     parser.add_argument("--formats", nargs="+", choices=sorted({one.name for one in FORMATS}), help="some of them")
-    arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("give the data folder, or set ATTENDO_DATA")
-    test = Path(arguments.data) / "multi30k" / "test_2016_flickr"
+    arguments = parsed(parser)
+    test = arguments.data / "multi30k" / "test_2016_flickr"
     texts, references = (list(read_lines(f"{test}.{language}.gz")) for language in ("en", "de"))
     bundle = attendo.open_bundle(arguments.bundle)
     arguments.out.mkdir(parents=True, exist_ok=True)

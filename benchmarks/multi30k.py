@@ -1,103 +1,120 @@
-"""Multi30K English→German with what `attendo train` does by itself, on the raw text.
+"""Multi30K from English with what `attendo train` does by itself, on the raw text.
 
-    python -m benchmarks.multi30k [DATA] --minutes 55 --out runs/multi30k
+    python -m benchmarks.multi30k [DATA] --effort normal --language de --out runs/multi30k
+    python -m benchmarks.multi30k [DATA] --effort quick --seeds 1 2 3
 
 DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi30k/train.en.gz`, … . Trains the
-automatic preset on the 29,000 training pairs, selects on the validation part, and reads test_2016_flickr once, at the
-end, with beam 5: the literature's metric and sacreBLEU's on raw text. Writes RESULT.json and RESULT.md into the
-bundle's folder, with BLEU on validation over minutes.
+automatic preset on the 29,000 training pairs, once for each seed, selects on the validation part, and reads
+test_2016_flickr and test_2017_flickr once, at the end, with beam 5: the literature's metric and sacreBLEU's on raw
+text. Writes RESULT.json and RESULT.md into the folder, with BLEU on validation over minutes.
 """
 
 import argparse
 import datetime
 import json
-import os
 from pathlib import Path
+from statistics import mean
+from typing import Any
 
 import attendo
 from attendo.assessment import assess
+from attendo.bundle import Bundle
 from attendo.card import cell
 from attendo.cli.terminal import Terminal
+from attendo.recipe import MINUTES
+from attendo.reporting import Reporter
+from attendo.storage import write_file
 from attendo.text.corpus import read_lines
+from benchmarks.runs import add_data, conditions, curve, minutes, multi30k, parsed, trained
+
+TESTS = ("test_2016_flickr", "test_2017_flickr")
+METRICS = {"literature": "BLEU of the literature", "bleu": "BLEU, raw text", "chrf": "chrF, raw text"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with multi30k/ in it")
-    parser.add_argument("--minutes", type=float, default=55.0, help="training time")
-    parser.add_argument("--out", default="runs/multi30k", help="folder of the bundle; resumed if it exists")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("give the data folder, or set ATTENDO_DATA")
-    corpus = Path(arguments.data) / "multi30k"
-    out = Path(arguments.out)
-    reporter = Terminal()
-    if out.exists():
-        bundle = attendo.open_bundle(out)
-        if not bundle.scores():
-            bundle = attendo.resume(out, reporter=reporter)
-    else:
-        settings = {
-            "data": {
-                "source": str(corpus / "train.en.gz"),
-                "target": str(corpus / "train.de.gz"),
-                "valid_source": str(corpus / "val.en.gz"),
-                "valid_target": str(corpus / "val.de.gz"),
-            },
-            "training": {"minutes": arguments.minutes},
-            "seed": arguments.seed,
-        }
-        bundle = attendo.train(settings=settings, out=out, reporter=reporter)
-
-    log = bundle.read_log()
-    result: dict[str, object] = {
+    add_data(parser, "multi30k/")
+    parser.add_argument("--effort", choices=list(MINUTES), default="normal")
+    parser.add_argument("--language", choices=["de", "fr"], default="de")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--out", type=Path, default=Path("runs/multi30k"), help="folder of the bundles; resumed")
+    arguments = parsed(parser)
+    corpus, reporter = arguments.data / "multi30k", Terminal()
+    seeds = " ".join(map(str, arguments.seeds))
+    bundles = [trained(arguments.out / f"seed-{seed}", settings(arguments, seed), reporter) for seed in arguments.seeds]
+    result: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
-        "command": f"python -m benchmarks.multi30k --minutes {arguments.minutes:g} --seed {arguments.seed}",
-        "machine": bundle.data()["machine"],
-        "parameters": bundle.data()["parameters"]["total"],
-        "minutes": max(entry.get("minutes", 0.0) for entry in log),
-        "weights": bundle.scores()["weights"],
-        "validation_over_minutes": [
-            {"minutes": entry["minutes"], "step": entry["step"], "bleu": round(entry["bleu"], 2)}
-            for entry in log
-            if entry["event"] == "validation"
-        ],
+        "command": f"python -m benchmarks.multi30k --effort {arguments.effort} --language {arguments.language} "
+        f"--seeds {seeds}",
+        "conditions": conditions(bundles[0]),
+        "language": arguments.language,
+        "runs": [found(bundle, corpus, arguments.language, reporter) for bundle in bundles],
     }
-    test = corpus / "test_2016_flickr"
-    found = assess(
-        attendo.load(out),
-        list(read_lines(f"{test}.en.gz")),
-        list(read_lines(f"{test}.de.gz")),
-        tokenised_references=list(read_lines(f"{test}.lc.norm.tok.de.gz")),
-        reporter=reporter,
-    )
-    result["test_2016_flickr"] = found.to_json()
-    bundle.write("RESULT.json", json.dumps(result, indent=2) + "\n")
-    bundle.write("RESULT.md", table(result))
+    write_file(arguments.out / "RESULT.json", json.dumps(result, indent=2) + "\n")
+    write_file(arguments.out / "RESULT.md", table(result))
     print(table(result))
 
 
-def table(result: dict) -> str:  # type: ignore[type-arg]
-    test = result["test_2016_flickr"]
+def settings(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
+    return {
+        "data": multi30k(arguments.data, "en", arguments.language),
+        "training": {"minutes": MINUTES[arguments.effort]},
+        "seed": seed,
+    }
+
+
+def found(bundle: Bundle, corpus: Path, language: str, reporter: Reporter) -> dict[str, Any]:
+    """What a run was, and what it scores on the test sets."""
+    translator = attendo.load(bundle.path)
+    scores = {
+        test: assess(
+            translator,
+            list(read_lines(f"{corpus / test}.en.gz")),
+            list(read_lines(f"{corpus / test}.{language}.gz")),
+            tokenised_references=list(read_lines(f"{corpus / test}.lc.norm.tok.{language}.gz")),
+            reporter=reporter,
+        ).to_json()
+        for test in TESTS
+    }
+    return {
+        "seed": bundle.config.seed,
+        "parameters": bundle.data()["parameters"]["total"],
+        "model": bundle.config.model.in_words(),
+        "minutes": minutes(bundle),
+        "weights": bundle.scores()["weights"],
+        "validation": curve(bundle, "bleu"),
+        **scores,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    runs = result["runs"]
+    seeds = "mean of the seeds" if len(runs) > 1 else f"seed {runs[0]['seed']}"
     lines = [
-        "# Multi30K English→German, automatic preset",
+        f"# Multi30K English→{result['language']}, automatic preset",
         "",
-        f"{result['date']}, {result['machine']['processor']}, {result['machine']['threads']} threads, torch "
-        f"{result['machine']['torch']}; `{result['command']}`; {result['parameters']:,} parameters; "
-        f"{result['minutes']:.0f} minutes of training; {result['weights']}.",
+        f"{result['date']}, {result['conditions']}; `{result['command']}`; {runs[0]['parameters']:,} parameters: "
+        f"{runs[0]['model']}.",
         "",
-        "| test_2016_flickr, beam 5 | score | signature |",
-        "|---|---|---|",
-        f"| BLEU of the literature | {test['literature']['score']:.2f} | {cell(test['literature']['signature'])} |",
-        f"| BLEU, raw text | {test['bleu']['score']:.2f} | {cell(test['bleu']['signature'])} |",
-        f"| chrF, raw text | {test['chrf']['score']:.2f} | {cell(test['chrf']['signature'])} |",
-        f"| TER, raw text | {test['ter']['score']:.2f} | {cell(test['ter']['signature'])} |",
-        "",
-        "| minutes | step | validation BLEU, greedy, raw text |",
-        "|---|---|---|",
-        *(f"| {p['minutes']:.1f} | {p['step']:,} | {p['bleu']:.1f} |" for p in result["validation_over_minutes"]),
+        f"| beam 5, {seeds} | {' | '.join(TESTS)} | signature |",
+        "|---|---|---|---|",
     ]
+    for key, name in METRICS.items():
+        each = [[run[test][key]["score"] for run in runs] for test in TESTS]
+        cells = [
+            f"{mean(scores):.2f}" + (f" ({', '.join(f'{one:.2f}' for one in scores)})" if len(scores) > 1 else "")
+            for scores in each
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} | {cell(runs[0][TESTS[0]][key]['signature'])} |")
+    for run in runs:
+        lines += [
+            "",
+            f"Seed {run['seed']}: {run['minutes']:.1f} minutes of training; {run['weights']}.",
+            "",
+            "| minutes | step | validation BLEU, greedy, raw text |",
+            "|---|---|---|",
+            *(f"| {p['minutes']:.1f} | {p['step']:,} | {p['bleu']:.1f} |" for p in run["validation"]),
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -41,6 +41,7 @@ from attendo.training.loop import take_step
 from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
 from attendo.training.team import Team
+from benchmarks.runs import add_data, multi30k, parsed
 
 DEFAULT = "default"
 
@@ -87,7 +88,7 @@ BURST_SECONDS = 3.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with multi30k/ in it")
+    add_data(parser, "multi30k/")
     parser.add_argument("what", choices=["measure", "train", "one", "table"])
     parser.add_argument("--minutes", type=float, default=5.0, help="training time of each part")
     parser.add_argument("--rounds", type=int, default=3, help="how often every part's speed is measured")
@@ -95,9 +96,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/parts"))
     parser.add_argument("--picture", type=Path, help="with table: where to draw BLEU as bars, an SVG file")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this one, or these")
-    arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("give the data folder, or set ATTENDO_DATA")
+    arguments = parsed(parser)
     names = arguments.part or list(PARTS)
     arguments.out.mkdir(parents=True, exist_ok=True)
     match arguments.what:
@@ -113,18 +112,11 @@ def main() -> None:
                 arguments.picture.write_text(picture(arguments.out, arguments.minutes), encoding="utf-8")
 
 
-def settings_of(name: str, data: str) -> dict[str, Any]:
-    corpus = Path(data) / "multi30k"
-    files = {
-        "source": str(corpus / "train.en.gz"),
-        "target": str(corpus / "train.de.gz"),
-        "valid_source": str(corpus / "val.en.gz"),
-        "valid_target": str(corpus / "val.de.gz"),
-    }
-    return merge({"data": files}, PARTS[name])
+def settings_of(name: str, data: Path) -> dict[str, Any]:
+    return merge({"data": multi30k(data, "en", "de")}, PARTS[name])
 
 
-def measure(out: Path, data: str, names: list[str], rounds: int) -> None:
+def measure(out: Path, data: Path, names: list[str], rounds: int) -> None:
     """Bursts of training steps, part after part on the same batches, round after round."""
     machine.ready("cpu")
     config = from_dict(DataConfig, settings_of(DEFAULT, data)["data"])
@@ -163,7 +155,7 @@ def measure(out: Path, data: str, names: list[str], rounds: int) -> None:
 class Trial:
     """One part under measurement; its batches are those of every other part."""
 
-    def __init__(self, name: str, data: str, prepared: Prepared) -> None:
+    def __init__(self, name: str, data: Path, prepared: Prepared) -> None:
         settings = settings_of(name, data)
         self.config = resolve(settings, "tiny", from_dict(DataConfig, settings["data"]), prepared, None, speed=1.0)
         torch.manual_seed(self.config.seed)
@@ -211,7 +203,7 @@ def train_all(arguments: argparse.Namespace, names: list[str]) -> None:
     while waiting or running:
         while waiting and len(running) < arguments.side_by_side:
             name = waiting.pop(0)
-            command = [sys.executable, "-m", "benchmarks.parts", arguments.data, "one", "--part", name]
+            command = [sys.executable, "-m", "benchmarks.parts", str(arguments.data), "one", "--part", name]
             command += ["--minutes", str(arguments.minutes), "--out", str(arguments.out)]
             running[subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)})] = name
         for process in [process for process in running if process.poll() is not None]:
@@ -223,7 +215,7 @@ def train_all(arguments: argparse.Namespace, names: list[str]) -> None:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
-def train_one(out: Path, data: str, name: str, minutes: float) -> None:
+def train_one(out: Path, data: Path, name: str, minutes: float) -> None:
     path = folder(out, name)
     if path.exists():
         attendo.resume(path, device="cpu")

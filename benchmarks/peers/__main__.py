@@ -13,7 +13,6 @@ every repetition of it, and is added to as long as the file is there; OUT/result
 """
 
 import argparse
-import os
 import signal
 import sys
 from pathlib import Path
@@ -21,13 +20,14 @@ from pathlib import Path
 from benchmarks.peers import growth, starting, training, translating
 from benchmarks.peers.data import prepare
 from benchmarks.peers.results import Results
+from benchmarks.runs import add_data, parsed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with multi30k/ in it")
+    add_data(parser, "multi30k/")
     parser.add_argument("what", choices=["train", "loss", "translate", "start", "growth", "table"])
     parser.add_argument("--out", type=Path, default=Path("runs/peers"))
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "attendo-peers")
@@ -42,15 +42,13 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=29_000, help="translate: so many distinct training sources")
     parser.add_argument("--test-sentences", type=int, default=1000, help="translate: for the slow ones")
     parser.add_argument("--singles", type=int, default=100, help="translate: sentences one at a time")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     # What is running has a session of its own, and would go on alone: ended by an exception, it is ended as well.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    if arguments.data is None:
-        parser.error("give the data folder, or set ATTENDO_DATA")
     arguments.out = arguments.out.resolve()
     arguments.environments = arguments.environments.resolve()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    corpus = Path(arguments.data).resolve() / "multi30k"
+    corpus = arguments.data.resolve() / "multi30k"
     results = Results(arguments.out, arguments.environments)
     match arguments.what:
         case "train" | "loss":
