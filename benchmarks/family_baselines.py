@@ -5,7 +5,7 @@
 DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi30k/train.en.gz`, … . Trains what
 `attendo train --model rnn` and `attendo train` choose by themselves on the 29,000 training pairs, one after the other,
 selects on the validation part, and reads test_2016_flickr once, at the end, greedily: sacreBLEU on raw text. A run that
-was interrupted is resumed, one that has finished is not trained again. Writes RESULT.json, RESULT.md and curves.html
+was interrupted is resumed, one that has finished is not trained again. Writes RESULT.json, RESULT.md and curves.svg
 into the folder, with BLEU on validation over minutes. `--models rnn conv transformer` has the convolutional one, too.
 """
 
@@ -30,7 +30,7 @@ NAMES = {"rnn": "recurrent", "conv": "convolutional", "transformer": "Transforme
 WANTED = {"rnn": 30.0, "transformer": 36.5}
 COLOURS = (
     ":root { --muted: #52606d; --grid: #e4e7eb; --axis: #9aa5b1; --text: #1f2933; --ink-0: #3b7dc4; --ink-1: #d9742f; "
-    "--ink-2: #4f9d69; } svg { max-width: 50em; }"
+    "--ink-2: #4f9d69; } svg { background: white; }"
 )
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     result = {"date": datetime.date.today().isoformat(), "command": command, "models": results}
     (out / "RESULT.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     (out / "RESULT.md").write_text(table(result), encoding="utf-8")
-    (out / "curves.html").write_text(curves(results), encoding="utf-8")
+    (out / "curves.svg").write_text(curves(results), encoding="utf-8")
     print(table(result))
 
 
@@ -105,7 +105,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def curves(models: dict[str, Any]) -> str:
-    """A page with BLEU on validation over minutes, a line for each model."""
+    """A picture of BLEU on validation over minutes, a line for each model."""
     found = {kind: model["validation"] for kind, model in models.items()}
     chart = line_chart(
         title="Multi30K German→English, validation BLEU",
@@ -117,7 +117,7 @@ def curves(models: dict[str, Any]) -> str:
             for ink, (kind, points) in enumerate(found.items())
         ],
     )
-    return f"<!doctype html><meta charset=utf-8><style>{STYLE}{COLOURS}</style>{chart}\n"
+    return chart.replace(">", f"><style>{STYLE}{COLOURS}</style>", 1) + "\n"
 
 
 if __name__ == "__main__":
