@@ -7,7 +7,7 @@ from typing import Any
 import transformers
 
 from tests.interop import tokenizers as made
-from tests.interop.foreign import randomise
+from tests.interop.foreign import make_endings_likely, randomise
 
 SIZES = {
     "d_model": 26,
@@ -85,6 +85,12 @@ def t5(folder: Path) -> tuple[Any, Any]:
     return _alone(transformers.T5ForConditionalGeneration(config), tokenizer, folder)
 
 
+def pegasus(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.from_sentencepiece(folder, "PegasusTokenizer", "spiece.model", **made.T5)
+    config = transformers.PegasusConfig(vocab_size=len(tokenizer), max_position_embeddings=97, **SIZES)
+    return _alone(transformers.PegasusForConditionalGeneration(config), tokenizer, folder)
+
+
 def _alone(model: Any, tokenizer: Any, folder: Path) -> tuple[Any, Any]:
     """With a tokenizer.json instead of the files it was made from."""
     for path in folder.iterdir():
@@ -95,5 +101,7 @@ def _alone(model: Any, tokenizer: Any, folder: Path) -> tuple[Any, Any]:
 
 def _saved(model: Any, folder: Path, by: float = 0.5) -> Any:
     randomise(model, by=by)
+    if by:
+        make_endings_likely(model, by=0.9)
     model.save_pretrained(folder)
     return model.eval()

@@ -27,7 +27,14 @@ from attendo.interop.t5 import T5
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.settings import TransformerConfig
 from attendo.text.tokenizer import BOS
-from tests.interop.foreign import Foreign, make_endings_likely, randomise, taken_over, their_order
+from tests.interop.foreign import (
+    Foreign,
+    assert_as_generated,
+    make_endings_likely,
+    randomise,
+    taken_over,
+    their_order,
+)
 
 V, S, T, LIMIT = 31, 13, 7, 23
 LENGTHS = torch.tensor([13, 4, 8, 1, 6])
@@ -193,8 +200,8 @@ SEARCHES: dict[str, tuple[SearchOptions, dict[str, Any]]] = {
         {"num_beams": 3, "length_penalty": 0.7, "early_stopping": True},
     ),
     "heuristic": (
-        SearchOptions(beam=4, n_best=2, length_penalty="power", alpha=1.0, stopping="heuristic", no_repeat_ngram=2),
-        {"num_beams": 4, "length_penalty": 1.0, "early_stopping": False, "num_return_sequences": 2},
+        SearchOptions(beam=5, n_best=3, length_penalty="power", alpha=0.9, stopping="heuristic", no_repeat_ngram=2),
+        {"num_beams": 5, "length_penalty": 0.9, "early_stopping": False, "num_return_sequences": 3},
     ),
     "exact": (
         SearchOptions(beam=3, length_penalty="power", alpha=0.4, stopping="exact", no_repeat_ngram=2),
@@ -203,14 +210,19 @@ SEARCHES: dict[str, tuple[SearchOptions, dict[str, Any]]] = {
 }
 
 
+# What a target is forced to begin with: <s>, or a language.
+FORCED = {"BartForConditionalGeneration": 0, "MBartForConditionalGeneration": 29, "M2M100ForConditionalGeneration": 29}
+
+
 @pytest.mark.parametrize("search", SEARCHES)
-def test_the_same_ids_as_generate(foreign: Foreign, search: str) -> None:
+def test_the_same_ids_and_scores_as_generate(foreign: Foreign, search: str) -> None:
     options, theirs = SEARCHES[search]
     if search in ("first", "exact") and architecture_of(foreign) is not MARIAN:
         pytest.skip("a stopping rule knows nothing of the model")
     source, real, _ = batch(foreign)
     order, config = foreign.orders.target, foreign.theirs.config
     never = [id_ for id_ in (order.rows[BOS], order.rows[0], order.rows[3]) if id_ not in (None, config.eos_token_id)]
+    forced = FORCED.get(type(foreign.theirs).__name__)
     generated = foreign.theirs.generate(
         input_ids=source,
         attention_mask=real.long(),
@@ -218,21 +230,16 @@ def test_the_same_ids_as_generate(foreign: Foreign, search: str) -> None:
         suppress_tokens=never,
         no_repeat_ngram_size=2,
         do_sample=False,
+        forced_bos_token_id=forced,
+        return_dict_in_generate=True,
+        output_scores=True,
         **theirs,
     )
-    engine = TorchEngine(foreign.ours, torch.device("cpu"))  # type: ignore[arg-type]
+    before = () if forced is None else (order.back[forced],)
+    engine = TorchEngine(foreign.ours, torch.device("cpu"), before=before)  # type: ignore[arg-type]
     sources = [foreign.our_ids(row[kept]).tolist()[:-1] for row, kept in zip(source, real, strict=True)]
-    found = engine.search(sources, [LIMIT] * 5, options)
-    back, n_ended = foreign.orders.target.rows, 0
-    for row, hypotheses in zip(generated.view(5, options.n_best, -1), found, strict=True):
-        for ids, hypothesis in zip(row.tolist(), hypotheses, strict=True):
-            assert ids[0] == config.decoder_start_token_id
-            if config.eos_token_id not in ids[1:]:
-                assert not hypothesis.finished
-                continue
-            n_ended += 1
-            assert [back[id_] for id_ in hypothesis.ids] == ids[1 : ids.index(config.eos_token_id, 1)]
-    assert n_ended >= 3
+    found = engine.search(sources, [LIMIT] * 5, options, prefixes=[before] * 5)
+    assert_as_generated(found, generated, order, eos=config.eos_token_id, at_least=3)
 
 
 def test_half_precision_and_several_files(tmp_path: Path) -> None:
