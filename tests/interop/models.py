@@ -1,6 +1,6 @@
 """Whole folders of Hugging Face: a tiny model with random weights, and a tokenizer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,14 @@ def pegasus(folder: Path) -> tuple[Any, Any]:
     return _alone(transformers.PegasusForConditionalGeneration(config), tokenizer, folder)
 
 
+def with_endings(make: Callable[[Path], tuple[Any, Any]], folder: Path) -> tuple[Any, Any]:
+    """One of these, whose translations end after some steps, so that a beam's are of different lengths."""
+    model, tokenizer = make(folder)
+    make_endings_likely(model, by=0.9)
+    model.save_pretrained(folder)
+    return model, tokenizer
+
+
 def _alone(model: Any, tokenizer: Any, folder: Path) -> tuple[Any, Any]:
     """With a tokenizer.json instead of the files it was made from."""
     for path in folder.iterdir():
@@ -101,7 +109,5 @@ def _alone(model: Any, tokenizer: Any, folder: Path) -> tuple[Any, Any]:
 
 def _saved(model: Any, folder: Path, by: float = 0.5) -> Any:
     randomise(model, by=by)
-    if by:
-        make_endings_likely(model, by=0.9)
     model.save_pretrained(folder)
     return model.eval()

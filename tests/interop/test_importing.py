@@ -85,13 +85,13 @@ def assert_same_beams(bundle: Path, model: Any, tokenizer: Any, **options: Any) 
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory):
     folder = tmp_path_factory.mktemp("marian")
-    return models.marian(folder / "theirs"), folder / "theirs"
+    return models.with_endings(models.marian, folder / "theirs"), folder / "theirs"
 
 
 @pytest.fixture(scope="module")
 def m2m100(tmp_path_factory):
     folder = tmp_path_factory.mktemp("m2m100")
-    theirs, bundle = models.m2m100(folder / "theirs"), folder / "bundle"
+    theirs, bundle = models.with_endings(models.m2m100, folder / "theirs"), folder / "bundle"
     languages = ("--source-language", "en", "--target-language", "de")
     return theirs, bundle, command("import", folder / "theirs", "--out", bundle, *languages, "--quiet")
 
@@ -120,7 +120,7 @@ class TestTheSameTranslations:
         assert score.log_prob == pytest.approx(-float(loss) * labels.shape[1], abs=1e-4)
 
     def test_bart(self, tmp_path):
-        model, tokenizer = models.bart(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(models.bart, tmp_path / "theirs")
         attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
         translator = load(tmp_path / "bundle")
         assert translator.tokenizers.source.pieces(translator.tokenizers.source.before) == ["their <s>"]
@@ -128,7 +128,7 @@ class TestTheSameTranslations:
         assert_same_beams(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=0)
 
     def test_pegasus(self, tmp_path):
-        model, tokenizer = models.pegasus(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(models.pegasus, tmp_path / "theirs")
         attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
         assert_same(tmp_path / "bundle", model, tokenizer)
         assert_same_beams(tmp_path / "bundle", model, tokenizer)
@@ -185,7 +185,7 @@ class TestTheSameTranslations:
         ("make", "source", "target"), [(models.nllb, "eng_Latn", "deu_Latn"), (models.mbart50, "en_XX", "de_DE")]
     )
     def test_languages_of_one_tokenizer_file(self, make, source, target, tmp_path):
-        model, tokenizer = make(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(make, tmp_path / "theirs")
         attendo.import_model(
             tmp_path / "theirs", out=tmp_path / "bundle", source_language=source, target_language=target
         )
@@ -195,7 +195,7 @@ class TestTheSameTranslations:
         assert_same_beams(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=forced)
 
     def test_a_t5_is_told_what_to_do(self, tmp_path):
-        model, tokenizer = models.t5(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(models.t5, tmp_path / "theirs")
         attendo.import_model(tmp_path / "theirs", out=tmp_path / "plain")
         assert_same(tmp_path / "plain", model, tokenizer)
         assert_same_beams(tmp_path / "plain", model, tokenizer)
@@ -227,7 +227,7 @@ class TestTheSameTranslations:
         assert source.pieces(source.before) == [">>fra<<"]
 
     def test_an_mbart_of_25_languages_ends_a_source_with_its_language(self, tmp_path):
-        model, tokenizer = models.mbart25(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(models.mbart25, tmp_path / "theirs")
         attendo.import_model(
             tmp_path / "theirs", out=tmp_path / "bundle", source_language="en_XX", target_language="de_DE"
         )
@@ -255,7 +255,7 @@ class TestTheSameTranslations:
 
     def test_a_model_without_languages_has_none_to_choose(self, tmp_path):
         models.bart(tmp_path / "theirs")
-        with pytest.raises(ConfigError, match="bart has no languages"):
+        with pytest.raises(ConfigError, match="BART has no languages"):
             attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="de")
 
     def test_a_model_of_pictures_has_none_either(self, tmp_path):
