@@ -17,9 +17,10 @@ import attendo
 from attendo.decoding.search import SearchOptions
 from attendo.drafting import one_line
 from attendo.errors import ConfigError, ForeignError
+from attendo.inspection.ranking import rank_heads
 from attendo.interop.folder import LARGEST_FILE, Folder, open_folder, said_id
 from attendo.interop.vocabulary import Order
-from attendo.translator import Translator
+from attendo.translator import Translator, nats_per_piece
 from tests.cli.command import attendo as command
 from tests.cli.command import unchanged
 from tests.interop import models
@@ -145,8 +146,12 @@ class TestTheSameTranslations:
         assert inspected.target.pieces[0] == "__de__"
         assert (inspected.tokens[0].chosen.piece, inspected.tokens[0].chosen.log_prob) == ("__de__", 0.0)
         assert [one.piece for one in inspected.tokens[0].alternatives] == ["__de__"]
-        translation = load(bundle).translate("The old man", split=False, check=False, scores=True)
+        translator = load(bundle)
+        translation = translator.translate("The old man", split=False, check=False, scores=True)
         assert inspected.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
+        ranking = rank_heads(attendo.open_bundle(bundle), ["The old man"], ["The green man"], device="cpu")
+        loss = nats_per_piece(translator.score(["The old man"], ["The green man"]))
+        assert ranking.whole.loss == pytest.approx(loss, abs=1e-4)
 
     @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
     def test_what_a_target_has_to_begin_with_is_certain(self, engine, m2m100):
@@ -159,7 +164,8 @@ class TestTheSameTranslations:
         assert language < -1  # what it would count, were it not forced
         reference, translator = load(bundle), attendo.load(bundle, engine=engine, device="cpu")
         (score,) = translator.score([source], [target])
-        assert (score.n_pieces, score.log_prob) == (labels.shape[1], pytest.approx(sum(others), abs=1e-4))
+        assert score.n_pieces == labels.shape[1]
+        assert score.log_prob == pytest.approx(sum(others), abs=1e-4)
 
         searches = [SearchOptions(beam=1)]
         if engine == "torch":
@@ -167,8 +173,9 @@ class TestTheSameTranslations:
         n_given = len(translator.tokenizers.target.encode("The"))
         for options in searches:
             for prefix in (None, "The"):
-                asked = {"prefixes": [prefix], "max_length": 11, "split": False, "check": False}
-                (draft,) = translator.drafter.drafts([source], **asked)
+                (draft,) = translator.drafter.drafts(
+                    [source], prefixes=[prefix], max_length=11, split=False, check=False
+                )
                 found, expected = (
                     one.search(draft.sentences, options, scores=True)[0][0] for one in (translator, reference)
                 )
