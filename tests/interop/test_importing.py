@@ -6,6 +6,7 @@ import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from attendo.errors import ConfigError, ForeignError
 from attendo.inspection.ranking import rank_heads
 from attendo.interop.folder import LARGEST_FILE, Folder, open_folder, said_id
 from attendo.interop.vocabulary import Order
+from attendo.tasks.translate import TranslationJudge
 from attendo.translator import Translator, nats_per_piece
 from tests.cli.command import attendo as command
 from tests.cli.command import unchanged
@@ -149,9 +151,13 @@ class TestTheSameTranslations:
         translator = load(bundle)
         translation = translator.translate("The old man", split=False, check=False, scores=True)
         assert inspected.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
-        ranking = rank_heads(attendo.open_bundle(bundle), ["The old man"], ["The green man"], device="cpu")
-        loss = nats_per_piece(translator.score(["The old man"], ["The green man"]))
-        assert ranking.whole.loss == pytest.approx(loss, abs=1e-4)
+        opened, pair = attendo.open_bundle(bundle), (["The old man"], ["The green man"])
+        loss = nats_per_piece(translator.score(*pair))
+        assert rank_heads(opened, *pair, device="cpu").whole.loss == pytest.approx(loss, abs=1e-4)
+        valid = list(zip(*pair, strict=True))
+        prepared: Any = SimpleNamespace(tokenizers=opened.tokenizers, valid=valid, facts={"pairs": {}})
+        judge = TranslationJudge(opened.model(), prepared, opened.config, torch.device("cpu"))
+        assert nats_per_piece(judge.validator.translator.score(*pair)) == pytest.approx(loss, abs=1e-4)
 
     @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
     def test_what_a_target_has_to_begin_with_is_certain(self, engine, m2m100):
