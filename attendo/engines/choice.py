@@ -141,7 +141,11 @@ def open_engine(
         from attendo.models.encoder_decoder import EncoderDecoder
 
         models = [one.model() for one in bundles]
-        return TorchEngine([model for model in models if isinstance(model, EncoderDecoder)], ready(device))
+        return TorchEngine(
+            [model for model in models if isinstance(model, EncoderDecoder)],
+            ready(device),
+            before=bundles[0].tokenizers.target.before,
+        )
 
     if engine == "torch":
         return reference()

@@ -17,7 +17,7 @@ from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, make_hypothesis
 from attendo.engines.batches import sorted_batches
 from attendo.engines.ctranslate2_limits import unsupported
-from attendo.engines.engine import Precision, UnableError
+from attendo.engines.engine import Precision, UnableError, with_certain
 from attendo.machine import cores
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
@@ -64,13 +64,17 @@ class CTranslate2Engine:
     """Searches and scores with a model that `write_model` has written, all of which is in memory from now on.
 
     Results come in the order of the input and do not depend on the batch. precision: int8 is faster, and there the
-    neighbours of a sentence can change its translation. n_workers: one for each core, if not given.
+    neighbours of a sentence can change its translation. n_workers: one for each core, if not given. before: ids that
+    every target begins with, whatever the model thinks of them: log p = 0; a search is given them as prefixes.
     """
 
-    def __init__(self, folder: Path, *, precision: Precision = "float32", n_workers: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, precision: Precision = "float32", n_workers: int | None = None, before: Ids = ()
+    ) -> None:
         self.n_positions: int | None = json.loads((folder / "config.json").read_text(encoding="utf-8"))["n_positions"]
         self.n_workers = n_workers or cores()
         self.precision = precision
+        self.before = before
         self.translator = ctranslate2.Translator(
             str(folder), compute_type=precision, inter_threads=self.n_workers, intra_threads=1, max_queued_batches=-1
         )
@@ -166,7 +170,7 @@ class CTranslate2Engine:
         found: list[list[float]] = [[] for _ in sources]
         for job in (reporter or Silent()).track(self._ahead(jobs), "Scoring", len(batches)):
             for i, one in zip(job.rows, job.results, strict=True):
-                found[i] = one.result().log_probs
+                found[i] = with_certain(self.before, one.result().log_probs)
         return found
 
     def stream(self, source: Ids, limit: int) -> Iterator[int]:

@@ -7,6 +7,7 @@ It is made again when it is not there, not whole, or not of the weights that the
 """
 
 import contextlib
+import functools
 import json
 import os
 import tempfile
@@ -36,24 +37,25 @@ def open_ctranslate2(
     Where the bundle cannot be written, the copy is made in a temporary folder, which is gone again once it is loaded.
     """
     folder, wanted = bundle.path / FOLDER, tensors_checksum(bundle.weights_file)
+    engine = functools.partial(CTranslate2Engine, precision=precision, before=bundle.tokenizers.target.before)
     clear_away(folder)
     if _is_whole(folder, wanted):
         try:
-            return CTranslate2Engine(folder, precision=precision)
+            return engine(folder)
         except (OSError, RuntimeError):  # damaged, or another process is just replacing it; or neither
             if _is_whole(folder, wanted, every_byte=True):
-                return CTranslate2Engine(folder, precision=precision)
+                return engine(folder)
     weights, checksum = read_arrays(bundle.weights_file)
     try:
         with replaced_folder(folder) as new:
             _write(bundle, weights, checksum, new)
-            return CTranslate2Engine(new, precision=precision)  # what cannot be loaded is not kept
+            return engine(new)  # what cannot be loaded is not kept
     except StorageError as error:
         with tempfile.TemporaryDirectory() as temporary:
             _write(bundle, weights, checksum, Path(temporary))
-            engine = CTranslate2Engine(Path(temporary), precision=precision)
+            opened = engine(Path(temporary))
         (reporter or Silent()).say(f"{error} The ctranslate2 engine's copy of the model is made anew each time.")
-        return engine
+        return opened
 
 
 def _is_whole(folder: Path, weights: str, *, every_byte: bool = False) -> bool:

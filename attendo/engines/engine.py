@@ -17,7 +17,10 @@ class UnableError(ConfigError):
 
 
 class Engine(Protocol):
-    """Searches and scores ids. Results come in the order of the input and do not depend on the batch."""
+    """Searches and scores ids. Results come in the order of the input and do not depend on the batch.
+
+    An engine may know ids that every target has to begin with, such as a language. Those are certain: log p = 0.
+    """
 
     @property
     def longest_target(self) -> int | None:
@@ -60,3 +63,8 @@ class Engine(Protocol):
 
     def stream(self, source: Ids, limit: int) -> Iterator[int]:
         """The ids that greedy `search` finds for one source, each as soon as it is known."""
+
+
+def with_certain(before: Ids, log_probs: Sequence[float]) -> list[float]:
+    """log p of a target's ids, of which those that it has to begin with are certain."""
+    return [*[0.0] * len(before), *log_probs[len(before) :]]

@@ -22,6 +22,7 @@ from attendo.decoding.greedy import greedy_ids, inferred
 from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
 from attendo.engines.batches import sorted_batches
+from attendo.engines.engine import with_certain
 from attendo.machine import using_threads
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.nn.cache import DecoderCache
@@ -33,6 +34,7 @@ from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 BATCH_TOKENS = 4096  # source positions translated at once
 SINGLE_TOKENS = 8192  # the same where a sentence has one prefix: fewer batches have fewer last steps of a few rows
 SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
+IMPOSSIBLE = -1e4  # a logit that leaves nothing of a probability, and is a number
 
 
 Caches = tuple[DecoderCache, ...]  # of each model
@@ -41,13 +43,17 @@ Caches = tuple[DecoderCache, ...]  # of each model
 class TorchEngine:
     """Searches and scores with one model or several.
 
-    Results come in the order of the input and do not depend on the batch.
+    Results come in the order of the input and do not depend on the batch. before: ids that every target begins with,
+    whatever the models think of them: log p = 0.
     """
 
-    def __init__(self, models: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device) -> None:
+    def __init__(
+        self, models: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device, *, before: Ids = ()
+    ) -> None:
         several = (models,) if isinstance(models, EncoderDecoder) else models
         self.models = tuple(model.to(device) for model in several)
         self.device = device
+        self.before = before
         config = self.models[0].config
         # What stands for hidden text is no text.
         hidden = range(config.target_vocab_size - config.n_extra, config.target_vocab_size)
@@ -163,7 +169,7 @@ class TorchEngine:
                     ]
                 )
                 for i, row in zip(rows, log_probs_N.split(batch.target_lengths_B.tolist()), strict=True):
-                    found[i] = row.tolist()
+                    found[i] = with_certain(self.before, row.tolist())
         return [found[i] for i in range(len(sources))]
 
     def stream(self, source: Ids, limit: int) -> Iterator[int]:
@@ -196,7 +202,8 @@ class TorchEngine:
         return tuple(model.encode(source_BS, lengths_B).contiguous() for model in self.models)
 
     def _stepper(self) -> Step[Caches]:
-        """Gives the logits of the next id: those of the one model, or the logarithm of the models' mean probability.
+        """Gives the logits of the next id: those of the one model, or the logarithm of the models' mean probability, or
+        those of certainty while a target has to begin with something.
 
         It is made from the weights as they are now, which in a validation are others each time.
         """
@@ -205,6 +212,8 @@ class TorchEngine:
         def step(ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:
             ids_N = ids_N.to(self.device)
             logits, longer = zip(*(one(ids_N, cache) for one, cache in zip(steps, caches, strict=True)), strict=True)
+            if caches[0].length < len(self.before):
+                return certain(logits[0], self.before[caches[0].length]), longer
             if len(logits) == 1:
                 return logits[0], longer
             return mean_probability([logits_NV.float().log_softmax(dim=1) for logits_NV in logits]), longer
@@ -220,6 +229,13 @@ def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.stack(list(log_probs)).logsumexp(dim=0) - math.log(len(log_probs))
+
+
+def certain(logits_NV: Tensor, id_: int) -> Tensor:
+    """As many logits whose softmax gives all to one id."""
+    certain_NV = torch.full_like(logits_NV, IMPOSSIBLE)
+    certain_NV[:, id_] = 0
+    return certain_NV
 
 
 def target_log_probs(output: OutputProjection, hidden_ND: Tensor, target_N: Tensor) -> Tensor:

@@ -271,9 +271,9 @@ class Inspector:
         tree: BeamTree | None = None
         if target is None:
             tree = BeamTree(options, BOS)
-            found = TorchEngine(model, self.device).watched(
-                source_ids, self._limit(source_ids), options, tree, prefix=self.tokenizers.target.before
-            )[0]
+            before = self.tokenizers.target.before
+            engine = TorchEngine(model, self.device, before=before)
+            found = engine.watched(source_ids, self._limit(source_ids), options, tree, prefix=before)[0]
             target_ids: Ids = found.ids
             target_text = one_line(self.tokenizers.target.decode(target_ids))
         else:
@@ -303,11 +303,12 @@ class Inspector:
         return usual if longest is None else min(usual, longest)
 
     def _tokens(self, model: EncoderDecoder, maps: Maps, target_ids: Ids) -> tuple[Token, ...]:
+        """How sure each piece is, and what else could stand there: nothing, where the target has to begin so."""
         with torch.inference_mode():
             log_probs_TV = model.output(maps.result[0]).float().log_softmax(dim=-1).cpu()
         best = log_probs_TV.topk(min(ALTERNATIVES, log_probs_TV.shape[1]), dim=-1)
         names = [*self.tokenizers.target.pieces(range(self.tokenizers.target.vocab_size)), *hidden_names(model.config)]
-        return tuple(
+        tokens = tuple(
             Token(
                 Choice(names[id_], log_probs_V[id_].item()),
                 tuple(Choice(names[other], value) for other, value in zip(ids, values, strict=True)),
@@ -316,6 +317,8 @@ class Inspector:
                 [*target_ids, EOS], log_probs_TV, best.indices.tolist(), best.values.tolist(), strict=True
             )
         )
+        given = [Choice(names[id_], 0.0) for id_ in self.tokenizers.target.before]
+        return (*(Token(one, (one,)) for one in given), *tokens[len(given) :])
 
 
 def hidden_names(config: TranslationConfig) -> list[str]:

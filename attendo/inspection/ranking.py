@@ -108,7 +108,7 @@ def rank_heads(
 
 def _translator(bundle: Bundle, model: Transformer, device: torch.device) -> Translator:
     return Translator(
-        TorchEngine(model, device),
+        TorchEngine(model, device, before=bundle.tokenizers.target.before),
         bundle.tokenizers,
         max_length=bundle.config.data.max_length,
         languages=bundle.languages,

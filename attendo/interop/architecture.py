@@ -175,10 +175,12 @@ class Unused:
     """A tensor of theirs that says nothing: it may be in a folder, is not read, and not written unless they want it.
 
     Sinusoids, which both sides compute, or what is left from an earlier version of the toolkit.
+
+    written: what is written, from all that config.json says.
     """
 
     theirs: str
-    written: Callable[[], Tensor] | None = None
+    written: Callable[[Mapping[str, Any]], Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,6 @@ class Architecture:
     settings: settings that can be one thing or another.
     vocabularies: (setting of ours, side, key of theirs) for each size of a vocabulary.
     required: keys of theirs that must have this value, if config.json has them, since attendo has nothing for others.
-    written: what config.json says besides, whatever was read with the model.
     usual: what config.json says besides, unless it was read with the model.
     said: what config.json says, where some of it has to be worked out first, or stands in other files.
     told: the other way: what config.json says, of all that stands in the table.
@@ -235,7 +236,6 @@ class Architecture:
     settings: tuple[Setting, ...]
     vocabularies: tuple[tuple[str, Side, str], ...]
     required: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     usual: Callable[[Any], Mapping[str, Any]] = lambda _: {}  # of the settings of `kind`
     said: Callable[[Folder], Mapping[str, Any]] = lambda folder: folder.config
     told: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: values
@@ -280,7 +280,6 @@ class Architecture:
             "model_type": self.model_type,
             "architectures": [self.class_name],
             **self.required,
-            **self.written,
         }
         for setting in self.settings:
             for key in setting.keys if setting.in_config else ():
@@ -358,8 +357,10 @@ class Architecture:
                         )
         return weights
 
-    def their_weights(self, config: ModelConfig, ours: Mapping[str, Tensor], orders: Orders | None) -> Weights:
-        """The weights of a model of ours under their names and in their forms."""
+    def their_weights(
+        self, config: ModelConfig, ours: Mapping[str, Tensor], orders: Orders | None, said: Mapping[str, Any]
+    ) -> Weights:
+        """The weights of a model of ours under their names and in their forms, beside what config.json says then."""
         tensors: Weights = {}
         for entry in self.entries(config):
             match entry:
@@ -372,7 +373,7 @@ class Architecture:
                             f"{self.name} has nothing for the tensor {name}, and in this model it was trained."
                         )
                 case Unused(name, written) if written is not None:
-                    tensors[name] = written()
+                    tensors[name] = written(said)
         return tensors
 
 

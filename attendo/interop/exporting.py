@@ -63,20 +63,18 @@ def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
     export = _given_back(bundle) if bundle.interop() else _made(bundle)
     architecture, config, orders = export.architecture, export.config, export.orders
     said: Mapping[str, Any] = bundle.interop().get("config", {})
-    texts = {
-        # What is usual, what was read with the model, what its settings say now, and last what has to be so.
-        "config.json": {
-            **architecture.usual(config),
-            **{key: value for key, value in said.items() if key != "torch_dtype"},  # the old name of dtype
-            **architecture.their_settings(config, orders),
-            **export.said,
-            "dtype": "float32",  # of the tensors, whatever was read
-        },
-        **architecture.files(config),
+    # What is usual, what was read with the model, what its settings say now, and last what has to be so.
+    settings = {
+        **architecture.usual(config),
+        **{key: value for key, value in said.items() if key != "torch_dtype"},  # the old name of dtype
+        **architecture.their_settings(config, orders),
+        **export.said,
+        "dtype": "float32",  # of the tensors, whatever was read
     }
+    texts = {"config.json": settings, **architecture.files(config)}
     if export.generation:
         texts["generation_config.json"] = dict(export.generation)
-    tensors = architecture.their_weights(config, export.weights, orders)
+    tensors = architecture.their_weights(config, export.weights, orders, settings)
     with new_folder(out) as folder:
         jsons = {name: plain_json(values).encode("utf-8") for name, values in texts.items()}
         for name, content in {**export.files, **jsons}.items():
@@ -203,6 +201,8 @@ def _made(bundle: Bundle) -> _Export:
         limit = longest + EXTRA_LENGTH
         limit = limit if config.longest_target is None else min(limit, config.longest_target)
         generation = {**ids, "num_beams": 1, "do_sample": False, "max_length": limit + 2}  # <s> and </s> counted
+        if usual := architecture.usual(config).get("max_position_embeddings"):  # sinusoids, which there have an end
+            more = {"max_position_embeddings": max(usual, limit + 2)}
         # Their cache has as many layers as the encoder, so that a deeper decoder has to do without it.
         if config.n_decoder_layers > config.n_encoder_layers:
             generation["use_cache"] = False

@@ -19,7 +19,7 @@ from attendo.interop.folder import Folder, open_folder
 from attendo.interop.labels import their_labels
 from attendo.interop.sentence_vectors import LENGTH, longest_sentence
 from attendo.interop.their_tokenizer import FILES, read_their_tokenizer
-from attendo.interop.usage import OPTIONS, Languages, usage_of
+from attendo.interop.usage import OF_LANGUAGES, OPTIONS, Languages, usage_of
 from attendo.interop.vocabulary import Order, Usage
 from attendo.models.family import build_model
 from attendo.models.settings import BertConfig, LayerConfig, ModelConfig, VisionConfig
@@ -54,14 +54,14 @@ def import_model(
     opened = open_folder(folder)
     architecture = architecture_of(opened)
     languages: Languages = (source_language, target_language)
+    if any(languages) and architecture.model_type not in OF_LANGUAGES:
+        raise ConfigError(f"{' and '.join(OPTIONS)}: a {architecture.name} has no languages to choose. Leave them out.")
     tokenizers, usage = None, None
     if architecture.vocabularies:
         reporter.say(f"{opened.path} is of the architecture {architecture.name}; reading its tokenizer.")
         theirs = read_their_tokenizer(opened)
         usage = usage_of(opened, theirs, languages)
         tokenizers = theirs.pair(usage)
-    elif any(languages):
-        raise ConfigError(f"{' and '.join(OPTIONS)}: a {architecture.name} has no languages to choose. Leave them out.")
     orders = None if usage is None else Orders(usage.order, usage.order)
     model = architecture.our_settings(opened, orders)
     _require_possible(model, opened)

@@ -26,7 +26,7 @@ PREPROCESSOR = "preprocessor_config.json"
 
 _BILINEAR = 2  # its number in Pillow
 _WHITE = 255
-_MOST_CHANNELS = 4  # red, green, blue, and how much is to be seen of them
+_CHANNELS = (1, 3)  # grey, or red, green and blue
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,10 @@ def _scale(folder: Folder, said: Mapping[str, Any]) -> dict[str, Any]:
                 f"the model knows, bilinearly, and there {key} is {expected!r}."
             )
     n_channels = said.get("num_channels", 3)
-    if not isinstance(n_channels, int) or not 1 <= n_channels <= _MOST_CHANNELS:
+    if n_channels not in _CHANNELS:
         raise ForeignError(
-            f"{folder.path / 'config.json'}: num_channels = {n_channels!r}: a picture has 1 to {_MOST_CHANNELS}."
+            f"{folder.path / 'config.json'}: num_channels = {n_channels!r}: attendo's pictures have 1, which is grey, "
+            "or 3, red, green and blue. A model of others cannot be used here."
         )
     factor = values.get("rescale_factor", 1 / _WHITE) if values.get("do_rescale", True) else 1.0
     normalised = values.get("do_normalize", True)

@@ -115,7 +115,7 @@ class TranslationJudge(Judge):
     def __init__(self, model: nn.Module, prepared: Prepared, config: RunConfig, device: torch.device) -> None:
         assert isinstance(model, EncoderDecoder)
         translator = Translator(
-            TorchEngine(model, device),
+            TorchEngine(model, device, before=prepared.tokenizers.target.before),
             prepared.tokenizers,
             max_length=config.data.max_length,
             languages=config.data.languages,

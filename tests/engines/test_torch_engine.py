@@ -284,6 +284,28 @@ def test_greedy_of_an_ensemble_is_the_argmax_of_the_mean(model, other, ensemble,
         assert list(found.ids) == ids
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(beam=1),
+        SearchOptions(beam=4, n_best=3, length_penalty="power", stopping="heuristic"),
+        SearchOptions(sample=True, n_best=2),
+    ],
+)
+def test_what_a_target_has_to_begin_with_is_certain(model, other, engine, ensemble, sources, options):
+    before, few = (9, 11), sources[:7]
+    for models, plain in (((model,), engine), ((model, other), ensemble)):
+        begun = TorchEngine(models, torch.device("cpu"), before=before)
+        found = begun.search(few, limits(few), options, prefixes=[before] * len(few))
+        pairs = [(source, one) for source, several in zip(few, found, strict=True) for one in several]
+        asked = [source for source, _ in pairs], [one.ids for _, one in pairs]
+        for (_, one), own, row in zip(pairs, plain.score(*asked), begun.score(*asked), strict=True):
+            assert one.ids[:2] == before
+            assert max(own[:2]) < -0.1
+            assert one.token_log_probs[:2] == (0, 0)
+            assert row == [0, 0, *own[2:]] == close(list(one.token_log_probs))
+
+
 def test_control_ids_are_never_chosen(engine, sources, model):
     with torch.no_grad():
         before = model.output.bias.clone()

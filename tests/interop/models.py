@@ -1,13 +1,13 @@
 """Whole folders of Hugging Face: a tiny model with random weights, and a tokenizer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import transformers
 
 from tests.interop import tokenizers as made
-from tests.interop.foreign import randomise
+from tests.interop.foreign import make_endings_likely, randomise
 
 SIZES = {
     "d_model": 26,
@@ -83,6 +83,20 @@ def t5(folder: Path) -> tuple[Any, Any]:
         vocab_size=len(tokenizer) + 3, d_model=23, d_kv=5, d_ff=17, num_layers=1, num_heads=3, decoder_start_token_id=0
     )
     return _alone(transformers.T5ForConditionalGeneration(config), tokenizer, folder)
+
+
+def pegasus(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.from_sentencepiece(folder, "PegasusTokenizer", "spiece.model", **made.T5)
+    config = transformers.PegasusConfig(vocab_size=len(tokenizer), max_position_embeddings=97, **SIZES)
+    return _alone(transformers.PegasusForConditionalGeneration(config), tokenizer, folder)
+
+
+def with_endings(make: Callable[[Path], tuple[Any, Any]], folder: Path) -> tuple[Any, Any]:
+    """One of these, whose translations end after some steps, so that a beam's are of different lengths."""
+    model, tokenizer = make(folder)
+    make_endings_likely(model, by=0.9)
+    model.save_pretrained(folder)
+    return model, tokenizer
 
 
 def _alone(model: Any, tokenizer: Any, folder: Path) -> tuple[Any, Any]:

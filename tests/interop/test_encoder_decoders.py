@@ -27,7 +27,14 @@ from attendo.interop.t5 import T5
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.settings import TransformerConfig
 from attendo.text.tokenizer import BOS
-from tests.interop.foreign import Foreign, make_endings_likely, randomise, taken_over, their_order
+from tests.interop.foreign import (
+    Foreign,
+    assert_as_generated,
+    make_endings_likely,
+    randomise,
+    taken_over,
+    their_order,
+)
 
 V, S, T, LIMIT = 31, 13, 7, 23
 LENGTHS = torch.tensor([13, 4, 8, 1, 6])
@@ -165,17 +172,18 @@ def test_log_probabilities_over_padded_batches_with_a_cache_and_without(foreign:
 
 def test_back_again_exactly(foreign: Foreign, tmp_path: Path) -> None:
     architecture = architecture_of(foreign)
-    tensors = architecture.their_weights(foreign.config, weights_of(foreign.ours), foreign.orders)
+    read = json.loads((foreign.folder / "config.json").read_text())
+    tensors = architecture.their_weights(foreign.config, weights_of(foreign.ours), foreign.orders, read)
     original = load_file(foreign.folder / "model.safetensors")
     assert tensors.keys() == original.keys()
     for name, tensor in original.items():
         if "embed_positions" in name and foreign.config.positions == "sinusoidal":  # type: ignore[attr-defined]
-            torch.testing.assert_close(tensors[name][: len(tensor)], tensor)  # both compute them
+            torch.testing.assert_close(tensors[name], tensor)  # both compute them
         else:
             assert torch.equal(tensors[name], tensor), name
     config = foreign.theirs.config
     ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
-    settings = architecture.their_settings(foreign.config, foreign.orders) | ids
+    settings = read | architecture.their_settings(foreign.config, foreign.orders) | ids
     (tmp_path / "config.json").write_text(json.dumps(settings))
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
     loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
@@ -193,8 +201,8 @@ SEARCHES: dict[str, tuple[SearchOptions, dict[str, Any]]] = {
         {"num_beams": 3, "length_penalty": 0.7, "early_stopping": True},
     ),
     "heuristic": (
-        SearchOptions(beam=4, n_best=2, length_penalty="power", alpha=1.0, stopping="heuristic", no_repeat_ngram=2),
-        {"num_beams": 4, "length_penalty": 1.0, "early_stopping": False, "num_return_sequences": 2},
+        SearchOptions(beam=5, n_best=3, length_penalty="power", alpha=0.9, stopping="heuristic", no_repeat_ngram=2),
+        {"num_beams": 5, "length_penalty": 0.9, "early_stopping": False, "num_return_sequences": 3},
     ),
     "exact": (
         SearchOptions(beam=3, length_penalty="power", alpha=0.4, stopping="exact", no_repeat_ngram=2),
@@ -203,14 +211,19 @@ SEARCHES: dict[str, tuple[SearchOptions, dict[str, Any]]] = {
 }
 
 
+# What a target is forced to begin with: <s>, or a language.
+FORCED = {"BartForConditionalGeneration": 0, "MBartForConditionalGeneration": 29, "M2M100ForConditionalGeneration": 29}
+
+
 @pytest.mark.parametrize("search", SEARCHES)
-def test_the_same_ids_as_generate(foreign: Foreign, search: str) -> None:
+def test_the_same_ids_and_scores_as_generate(foreign: Foreign, search: str) -> None:
     options, theirs = SEARCHES[search]
     if search in ("first", "exact") and architecture_of(foreign) is not MARIAN:
         pytest.skip("a stopping rule knows nothing of the model")
     source, real, _ = batch(foreign)
     order, config = foreign.orders.target, foreign.theirs.config
     never = [id_ for id_ in (order.rows[BOS], order.rows[0], order.rows[3]) if id_ not in (None, config.eos_token_id)]
+    forced = FORCED.get(type(foreign.theirs).__name__)
     generated = foreign.theirs.generate(
         input_ids=source,
         attention_mask=real.long(),
@@ -218,21 +231,16 @@ def test_the_same_ids_as_generate(foreign: Foreign, search: str) -> None:
         suppress_tokens=never,
         no_repeat_ngram_size=2,
         do_sample=False,
+        forced_bos_token_id=forced,
+        return_dict_in_generate=True,
+        output_scores=True,
         **theirs,
     )
-    engine = TorchEngine(foreign.ours, torch.device("cpu"))  # type: ignore[arg-type]
+    before = () if forced is None else (order.back[forced],)
+    engine = TorchEngine(foreign.ours, torch.device("cpu"), before=before)  # type: ignore[arg-type]
     sources = [foreign.our_ids(row[kept]).tolist()[:-1] for row, kept in zip(source, real, strict=True)]
-    found = engine.search(sources, [LIMIT] * 5, options)
-    back, n_ended = foreign.orders.target.rows, 0
-    for row, hypotheses in zip(generated.view(5, options.n_best, -1), found, strict=True):
-        for ids, hypothesis in zip(row.tolist(), hypotheses, strict=True):
-            assert ids[0] == config.decoder_start_token_id
-            if config.eos_token_id not in ids[1:]:
-                assert not hypothesis.finished
-                continue
-            n_ended += 1
-            assert [back[id_] for id_ in hypothesis.ids] == ids[1 : ids.index(config.eos_token_id, 1)]
-    assert n_ended >= 3
+    found = engine.search(sources, [LIMIT] * 5, options, prefixes=[before] * 5)
+    assert_as_generated(found, generated, order, eos=config.eos_token_id, at_least=3)
 
 
 def test_half_precision_and_several_files(tmp_path: Path) -> None:
@@ -260,7 +268,7 @@ def test_a_marian_of_two_vocabularies(tmp_path: Path) -> None:
         our_source = torch.tensor(orders.source.back)[source]
         found = foreign.ours(our_source, LENGTHS, our_target(foreign, target))
     torch.testing.assert_close(found[..., list(orders.target.back)], expected, rtol=0, atol=1e-4)
-    back = MARIAN.their_weights(foreign.config, weights_of(foreign.ours), orders)
+    back = MARIAN.their_weights(foreign.config, weights_of(foreign.ours), orders, {})
     original = load_file(tmp_path / "model.safetensors")
     assert back.keys() == original.keys()
     assert all(torch.equal(back[name], original[name]) for name in original)

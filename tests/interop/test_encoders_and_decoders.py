@@ -298,7 +298,7 @@ def test_pictures_get_the_same_logits(foreign: Callable[[str], Foreign]) -> None
 @pytest.mark.parametrize("name", CASES)
 def test_everything_goes_back_exactly(name: str, foreign: Callable[[str], Foreign], tmp_path: Path) -> None:
     model, architecture = foreign(name), CASES[name].architecture
-    tensors = architecture.their_weights(model.config, weights_of(model.ours), model.orders)
+    tensors = architecture.their_weights(model.config, weights_of(model.ours), model.orders, {})
     expected = load_file(model.folder / "model.safetensors")
     assert tensors.keys() == expected.keys()
     for key, tensor in expected.items():
@@ -374,7 +374,9 @@ def test_one_tensor_under_two_names_is_refused(foreign: Callable[[str], Foreign]
         ("llama", {"attention_bias": True}, "attention_bias = True and mlp_bias = False"),
         ("vit", {"patch_size": [3, 2]}, r"patch_size = \[3, 2\]"),
         ("vit", {"image_size": "large"}, "is damaged"),
-        ("vit", {"num_channels": 10**15}, "num_channels = 10{15}: a picture has 1 to 4"),
+        ("vit", {"num_channels": 10**15}, "num_channels = 10{15}: attendo's pictures have 1, which is grey, or 3"),
+        ("vit", {"num_channels": 2}, "num_channels = 2: attendo's pictures have 1, which is grey, or 3"),
+        ("vit", {"num_channels": 4}, "num_channels = 4"),
         ("vit", {"num_channels": "many"}, "num_channels = 'many'"),
         ("vit", {"hidden_size": "large"}, "d_model = 'large'"),
         ("roberta", {"pad_token_id": None}, "is damaged"),

@@ -100,6 +100,14 @@ class TestModelsThatWereTrainedHere:
         _, bundle, folder = own
         assert generated(folder, TEXTS[:3]) == greedily(bundle, TEXTS[:3])
 
+    @pytest.mark.parametrize(("max_length", "n_positions"), [(61, 1024), (1009, 1061)])
+    def test_there_are_positions_for_the_longest_text(self, tmp_path: Path, max_length: int, n_positions: int) -> None:
+        parts = {"tie_embeddings": "all", **OWN["Pegasus"]}
+        export_huggingface(untrained_bundle(tmp_path / "bundle", max_length=max_length, **parts), tmp_path / "theirs")
+        model, _ = theirs(tmp_path / "theirs")
+        assert model.config.max_position_embeddings == n_positions == len(model.model.decoder.embed_positions.weight)
+        assert model.generation_config.max_length == max_length + 52  # with <s> and </s>
+
 
 @pytest.mark.parametrize(
     ("parts", "named"),

@@ -6,6 +6,7 @@ import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,12 +18,15 @@ import attendo
 from attendo.decoding.search import SearchOptions
 from attendo.drafting import one_line
 from attendo.errors import ConfigError, ForeignError
+from attendo.inspection.ranking import rank_heads
 from attendo.interop.folder import LARGEST_FILE, Folder, open_folder, said_id
 from attendo.interop.vocabulary import Order
-from attendo.translator import Translator
+from attendo.tasks.translate import TranslationJudge
+from attendo.translator import Translator, nats_per_piece
 from tests.cli.command import attendo as command
 from tests.cli.command import unchanged
 from tests.interop import models
+from tests.interop.foreign import assert_as_generated
 
 TEXTS = ["The old man rides 5 bicycles.", "naïve  ÄÖÜ!", "a", "The tiny man (don't) été"]
 
@@ -59,10 +63,40 @@ def assert_same(bundle: Path, model: Any, tokenizer: Any, **options: Any) -> Non
     assert len(seen) > 1
 
 
+def assert_same_beams(bundle: Path, model: Any, tokenizer: Any, **options: Any) -> None:
+    """Beam search finds the ids that `generate` finds, in their order and with their scores."""
+    translator, order = load(bundle), Order.from_json(attendo.open_bundle(bundle).interop()["order"])
+    search = SearchOptions(beam=4, n_best=3, length_penalty="power", alpha=0.8, stopping="heuristic", no_repeat_ngram=2)
+    drafts = translator.drafter.drafts(TEXTS, max_length=23, split=False, check=False)
+    found = translator.search([sentence for draft in drafts for sentence in draft.sentences], search)
+    with torch.inference_mode():
+        generated = model.generate(
+            **tokenizer(TEXTS, return_tensors="pt", padding=True),
+            num_beams=4,
+            num_return_sequences=3,
+            length_penalty=0.8,
+            early_stopping=False,
+            no_repeat_ngram_size=2,
+            max_new_tokens=24,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **{"suppress_tokens": [tokenizer.pad_token_id, tokenizer.unk_token_id], **options},
+        )
+    assert_as_generated(found, generated, order, eos=tokenizer.eos_token_id, at_least=3)
+
+
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory):
     folder = tmp_path_factory.mktemp("marian")
-    return models.marian(folder / "theirs"), folder / "theirs"
+    return models.with_endings(models.marian, folder / "theirs"), folder / "theirs"
+
+
+@pytest.fixture(scope="module")
+def m2m100(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("m2m100")
+    theirs, bundle = models.with_endings(models.m2m100, folder / "theirs"), folder / "bundle"
+    languages = ("--source-language", "en", "--target-language", "de")
+    return theirs, bundle, command("import", folder / "theirs", "--out", bundle, *languages, "--quiet")
 
 
 class TestTheSameTranslations:
@@ -71,6 +105,7 @@ class TestTheSameTranslations:
         found = command("import", folder, "--out", tmp_path / "bundle", "--json").json()
         assert found == {"bundle": str(tmp_path / "bundle"), "task": "translate"}
         assert_same(tmp_path / "bundle", model, tokenizer)
+        assert_same_beams(tmp_path / "bundle", model, tokenizer)
         facts = command("info", tmp_path / "bundle", "--json").json()
         assert facts["data"]["imported"] == {"architecture": "MarianMTModel", "folder": "theirs"}
         assert facts["scores"]["weights"] == "imported from theirs"
@@ -88,43 +123,95 @@ class TestTheSameTranslations:
         assert score.log_prob == pytest.approx(-float(loss) * labels.shape[1], abs=1e-4)
 
     def test_bart(self, tmp_path):
-        model, tokenizer = models.bart(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(models.bart, tmp_path / "theirs")
         attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
         translator = load(tmp_path / "bundle")
         assert translator.tokenizers.source.pieces(translator.tokenizers.source.before) == ["their <s>"]
         assert_same(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=0)
+        assert_same_beams(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=0)
 
-    def test_m2m100_for_one_pair_of_languages(self, tmp_path):
-        model, tokenizer = models.m2m100(tmp_path / "theirs")
-        found = command(
-            *("import", tmp_path / "theirs", "--out", tmp_path / "bundle"),
-            *("--source-language", "en", "--target-language", "de", "--quiet"),
-        )
-        assert (found.code, found.out, found.err) == (0, f"{tmp_path / 'bundle'}\n", "")
-        translator = load(tmp_path / "bundle")
-        assert translator.languages == ("en", "de")
-        assert_same(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=tokenizer.get_lang_id("de"))
-        inspected = attendo.inspect(tmp_path / "bundle", "The old man")
+    def test_pegasus(self, tmp_path):
+        model, tokenizer = models.with_endings(models.pegasus, tmp_path / "theirs")
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+        assert_same(tmp_path / "bundle", model, tokenizer)
+        assert_same_beams(tmp_path / "bundle", model, tokenizer)
+
+    def test_m2m100_for_one_pair_of_languages(self, m2m100):
+        (model, tokenizer), bundle, found = m2m100
+        assert (found.code, found.out, found.err) == (0, f"{bundle}\n", "")
+        assert load(bundle).languages == ("en", "de")
+        assert_same(bundle, model, tokenizer, forced_bos_token_id=tokenizer.get_lang_id("de"))
+        assert_same_beams(bundle, model, tokenizer, forced_bos_token_id=tokenizer.get_lang_id("de"))
+        inspected = attendo.inspect(bundle, "The old man")
         assert isinstance(inspected, attendo.Inspection)
         assert inspected.source.pieces[0] == "__en__"
         assert inspected.target.pieces[0] == "__de__"
+        assert (inspected.tokens[0].chosen.piece, inspected.tokens[0].chosen.log_prob) == ("__de__", 0.0)
+        assert [one.piece for one in inspected.tokens[0].alternatives] == ["__de__"]
+        translator = load(bundle)
+        translation = translator.translate("The old man", split=False, check=False, scores=True)
+        assert inspected.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
+        opened, pair = attendo.open_bundle(bundle), (["The old man"], ["The green man"])
+        loss = nats_per_piece(translator.score(*pair))
+        assert rank_heads(opened, *pair, device="cpu").whole.loss == pytest.approx(loss, abs=1e-4)
+        valid = list(zip(*pair, strict=True))
+        prepared: Any = SimpleNamespace(tokenizers=opened.tokenizers, valid=valid, facts={"pairs": {}})
+        judge = TranslationJudge(opened.model(), prepared, opened.config, torch.device("cpu"))
+        assert nats_per_piece(judge.validator.translator.score(*pair)) == pytest.approx(loss, abs=1e-4)
+
+    @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+    def test_what_a_target_has_to_begin_with_is_certain(self, engine, m2m100):
+        (model, tokenizer), bundle, _ = m2m100
+        source, target = "The old man", "The green man"
+        labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            logits = model(**tokenizer(source, return_tensors="pt"), labels=labels).logits[0]
+        language, *others = logits.log_softmax(-1).gather(1, labels[0, :, None])[:, 0].tolist()
+        assert language < -1  # what it would count, were it not forced
+        reference, translator = load(bundle), attendo.load(bundle, engine=engine, device="cpu")
+        (score,) = translator.score([source], [target])
+        assert score.n_pieces == labels.shape[1]
+        assert score.log_prob == pytest.approx(sum(others), abs=1e-4)
+
+        searches = [SearchOptions(beam=1)]
+        if engine == "torch":
+            searches += [SearchOptions(), SearchOptions(sample=True), SearchOptions(beam=4, diversity_groups=2)]
+        n_given = len(translator.tokenizers.target.encode("The"))
+        for options in searches:
+            for prefix in (None, "The"):
+                (draft,) = translator.drafter.drafts(
+                    [source], prefixes=[prefix], max_length=11, split=False, check=False
+                )
+                found, expected = (
+                    one.search(draft.sentences, options, scores=True)[0][0] for one in (translator, reference)
+                )
+                assert translator.tokenizers.target.pieces(found.ids[:1]) == ["__de__"]
+                assert found.token_log_probs[0] == 0
+                assert found.log_prob == pytest.approx(sum(found.token_log_probs))
+                assert found.score == pytest.approx(found.log_prob / options.penalty(len(found.ids) + 1))
+                assert found.ids == expected.ids
+                assert found.score == pytest.approx(expected.score, abs=1e-4)
+                if prefix:  # what a user forces counts
+                    assert list(found.token_log_probs[1:n_given]) == pytest.approx(others[: n_given - 1], abs=1e-4)
 
     @pytest.mark.parametrize(
         ("make", "source", "target"), [(models.nllb, "eng_Latn", "deu_Latn"), (models.mbart50, "en_XX", "de_DE")]
     )
     def test_languages_of_one_tokenizer_file(self, make, source, target, tmp_path):
-        model, tokenizer = make(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(make, tmp_path / "theirs")
         attendo.import_model(
             tmp_path / "theirs", out=tmp_path / "bundle", source_language=source, target_language=target
         )
         assert load(tmp_path / "bundle").languages == (source.partition("_")[0], target.partition("_")[0])
         forced = tokenizer.convert_tokens_to_ids(target)
         assert_same(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=forced)
+        assert_same_beams(tmp_path / "bundle", model, tokenizer, forced_bos_token_id=forced)
 
     def test_a_t5_is_told_what_to_do(self, tmp_path):
-        model, tokenizer = models.t5(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(models.t5, tmp_path / "theirs")
         attendo.import_model(tmp_path / "theirs", out=tmp_path / "plain")
         assert_same(tmp_path / "plain", model, tokenizer)
+        assert_same_beams(tmp_path / "plain", model, tokenizer)
         attendo.import_model(
             tmp_path / "theirs", out=tmp_path / "told", source_language="English", target_language="German"
         )
@@ -153,7 +240,7 @@ class TestTheSameTranslations:
         assert source.pieces(source.before) == [">>fra<<"]
 
     def test_an_mbart_of_25_languages_ends_a_source_with_its_language(self, tmp_path):
-        model, tokenizer = models.mbart25(tmp_path / "theirs")
+        model, tokenizer = models.with_endings(models.mbart25, tmp_path / "theirs")
         attendo.import_model(
             tmp_path / "theirs", out=tmp_path / "bundle", source_language="en_XX", target_language="de_DE"
         )
@@ -162,6 +249,7 @@ class TestTheSameTranslations:
         start = tokenizer.convert_tokens_to_ids("de_DE")
         never = [tokenizer.pad_token_id, tokenizer.unk_token_id, start]
         assert_same(tmp_path / "bundle", model, tokenizer, decoder_start_token_id=start, suppress_tokens=never)
+        assert_same_beams(tmp_path / "bundle", model, tokenizer, decoder_start_token_id=start, suppress_tokens=never)
 
     @pytest.mark.parametrize(
         ("source", "target", "words"),
@@ -180,7 +268,7 @@ class TestTheSameTranslations:
 
     def test_a_model_without_languages_has_none_to_choose(self, tmp_path):
         models.bart(tmp_path / "theirs")
-        with pytest.raises(ConfigError, match="bart has no languages"):
+        with pytest.raises(ConfigError, match="BART has no languages"):
             attendo.import_model(tmp_path / "theirs", out=tmp_path / "bundle", target_language="de")
 
     def test_a_model_of_pictures_has_none_either(self, tmp_path):

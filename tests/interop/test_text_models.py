@@ -14,7 +14,8 @@ from tokenizers.processors import RobertaProcessing, TemplateProcessing
 import attendo
 from attendo.bundle import Bundle
 from attendo.classifier import TextClassifier
-from attendo.decoding.search import SearchOptions
+from attendo.decoding.beam import search
+from attendo.decoding.search import Hypothesis, SearchOptions
 from attendo.errors import ConfigError
 from attendo.filler import Embedder, Filler
 from attendo.generator import Generator
@@ -24,7 +25,7 @@ from attendo.pictures import PictureClassifier
 from tests.cli.command import attendo as command
 from tests.family import write_labels
 from tests.interop import tokenizers
-from tests.interop.foreign import randomise
+from tests.interop.foreign import assert_as_generated, make_endings_likely, randomise
 
 TEXTS = ("The old man rides.", "don't, été!", "12 tiny bicycles", "green")
 PAIRS = [("The old man.", "quick"), ("a", "The hopeful man rides 7 bicycles."), ("green", "")]
@@ -99,6 +100,9 @@ CASES: dict[str, Callable[[Path], tuple[Any, Any]]] = {
 }
 
 
+LANGUAGE_MODELS = ("gpt2", "llama")
+
+
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Imported]:
     found: dict[str, Imported] = {}
@@ -109,6 +113,8 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Import
             torch.manual_seed(3)
             tokenizer, model = CASES[name](folder)
             randomise(model, by=0.3)
+            if name in LANGUAGE_MODELS:
+                make_endings_likely(model)
             tokenizer.save_pretrained(folder)
             model.eval().save_pretrained(folder)
             bundle = import_model(folder, out=tmp_path_factory.mktemp("ours") / "bundle")
@@ -174,7 +180,7 @@ def test_texts_and_pairs_have_the_same_labels(name: str, imported: Callable[[str
         torch.testing.assert_close(classifier.probabilities([one]), expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_texts_are_continued_alike(name: str, imported: Callable[[str], Imported]) -> None:
     bundle, tokenizer, model, _ = imported(name)
     order = order_of_bundle(bundle)
@@ -189,6 +195,42 @@ def test_texts_are_continued_alike(name: str, imported: Callable[[str], Imported
         (one,) = generator.generate(prompt, options=SearchOptions(beam=1), max_length=N_PIECES)
         assert one.text == whole[len(ours.decode(begun)) :]
         assert "".join(generator.stream(prompt, options=SearchOptions(beam=1), max_length=N_PIECES)) == one.text
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_a_beam_continues_alike(
+    name: str, imported: Callable[[str], Imported], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle, tokenizer, model, _ = imported(name)
+    order, generator, ours = order_of_bundle(bundle), Generator.from_bundle(bundle), bundle.tokenizers.source
+    assert order is not None
+    searched: list[list[Hypothesis]] = []
+
+    def recorded(*given: Any, **more: Any) -> list[list[Hypothesis]]:
+        searched[:] = search(*given, **more)
+        return searched
+
+    monkeypatch.setattr("attendo.generator.search", recorded)
+    options = SearchOptions(beam=4, n_best=3, length_penalty="power", alpha=0.8, stopping="heuristic")
+    for prompt in TEXTS:
+        ids = tokenizer(prompt, return_tensors="pt").input_ids
+        generated = model.generate(
+            ids,
+            num_beams=4,
+            num_return_sequences=3,
+            length_penalty=0.8,
+            early_stopping=False,
+            max_new_tokens=N_PIECES + 1,
+            return_dict_in_generate=True,
+            output_scores=True,
+            pad_token_id=0,
+        )
+        found = generator.generate(prompt, options=options, max_length=N_PIECES)
+        assert_as_generated(searched, generated, order, eos=tokenizer.eos_token_id, begun=ids.shape[1], at_least=1)
+        texts = [
+            ours.decode([order.back[id_] for id_ in row]) for row in (*ids.tolist(), *generated.sequences.tolist())
+        ]
+        assert [one.text for one in found] == [text[len(texts[0]) :] for text in texts[1:]]
 
 
 def test_the_commands_take_it(imported: Callable[[str], Imported], tmp_path: Path) -> None:
