@@ -77,6 +77,12 @@ def mbart25(folder: Path) -> tuple[Any, Any]:
     return _alone(transformers.MBartForConditionalGeneration(config), tokenizer, folder)
 
 
+def pegasus(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.from_sentencepiece(folder, "PegasusTokenizer", "spiece.model", **made.T5)
+    config = transformers.PegasusConfig(vocab_size=len(tokenizer), max_position_embeddings=97, **SIZES)
+    return _alone(transformers.PegasusForConditionalGeneration(config), tokenizer, folder)
+
+
 def t5(folder: Path) -> tuple[Any, Any]:
     tokenizer = made.from_sentencepiece(folder, "T5Tokenizer", "spiece.model", **made.T5)
     config = transformers.T5Config(
