@@ -44,12 +44,12 @@ def export_argos(
     bundle: Bundle, out: Path, *, languages: tuple[str, str] | None = None, precision: Precision = "float32"
 ) -> Path:
     """Writes the file `out`, whole or not at all. languages: codes such as en and de, if the bundle does not say."""
-    if bundle.text is not None and is_imported(bundle):
-        raise ForeignError(
-            f"--to argos: {bundle.path} has an imported tokenizer, and Argos Translate knows only its own way to cut "
-            "texts, which is not that of every such tokenizer. Use --to ctranslate2 or --to huggingface."
-        )
     config = require_ctranslate2(bundle, "argos")
+    if is_imported(bundle):
+        raise ForeignError(
+            f"--to argos: {bundle.path} has an imported tokenizer. Argos Translate cuts texts with a SentencePiece file "
+            "that is made of the tokenizer, and attendo makes one of its own alone. Use --to ctranslate2."
+        )
     if out.suffix != SUFFIX:
         raise ConfigError(f"--out {out}: Argos Translate knows its packages by the ending {SUFFIX}. Use {out}{SUFFIX}.")
     require_new(out)

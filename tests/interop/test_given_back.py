@@ -4,9 +4,12 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import ctranslate2
+import numpy as np
+import onnxruntime
 import pytest
 import torch
 import transformers
@@ -16,6 +19,7 @@ from attendo.bundle import Bundle
 from attendo.decoding.search import Ids, SearchOptions
 from attendo.engines.choice import open_engine
 from attendo.errors import ForeignError
+from attendo.interop import onnx
 from attendo.interop.argos import export_argos
 from attendo.interop.ctranslate2 import export_ctranslate2
 from attendo.interop.importing import import_model, order_of_bundle
@@ -26,7 +30,11 @@ from tests.cli.command import attendo as command
 from tests.cli.command import unchanged
 from tests.interop import models
 from tests.interop.test_exporting import with_another_start
+from tests.interop.test_onnx import DOCUMENT
+from tests.interop.test_text_models import CASES as TEXT_MODELS
+from tests.interop.test_text_models import SIZES, import_case
 
+BLOCKS = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
 TEXTS = ["The old man rides 5 bicycles.", "naïve  ÄÖÜ!", "a", "The tiny man (don't) été"]
 LIMIT = 17
 GREEDY = SearchOptions(beam=1)
@@ -158,11 +166,126 @@ class TestCTranslate2:
         assert re.sub("__[a-z]+__", "", capsys.readouterr().out) == f"{ours.text}\n"
 
 
+class Session:
+    """What onnxruntime makes of a graph, by the module that the graph is traced from: tracing takes seconds."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+
+    def get_inputs(self) -> list[SimpleNamespace]:
+        values: list[torch.Tensor] = []
+        for value in self.graph.inputs.values():
+            values += [value] if isinstance(value, torch.Tensor) else [one for pair in value for one in pair]
+        named = zip(self.graph.names()["inputs"], values, strict=True)
+        return [SimpleNamespace(name=name, shape=value.shape) for name, value in named]
+
+    @torch.no_grad()
+    def run(self, _: None, given: dict[str, Any]) -> list[Any]:
+        assert list(given) == self.graph.names()["inputs"]
+        arguments = [
+            torch.tensor(given[name])
+            if isinstance(value, torch.Tensor)
+            else [
+                tuple(torch.tensor(given[f"{name}_{what}_{layer}"]) for what in ("keys", "values"))
+                for layer in range(len(value))
+            ]
+            for name, value in self.graph.inputs.items()
+        ]
+        found = self.graph.module(*arguments)
+        return [one.numpy() for one in (found if isinstance(found, list) else [found])]
+
+
+RUNTIMES = ["torch", pytest.param("onnxruntime", marks=pytest.mark.proof)]
+
+
+@pytest.fixture(params=RUNTIMES)
+def opened(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Bundle], tuple[Path, Callable[[str], Any]]]:
+    """Exports a bundle → the folder, and what opens a graph."""
+    graphs: dict[str, Any] = {}
+
+    def kept(model: torch.nn.Module, _: Path) -> dict[str, Any]:
+        onnx._extend_tables(model)
+        graphs.update({graph.file: graph for graph in onnx._graphs(model.eval())})
+        return {name: graph.names() for name, graph in graphs.items()}
+
+    if request.param == "torch":
+        monkeypatch.setattr(onnx, "write_graphs", kept)
+        monkeypatch.setattr(onnxruntime, "InferenceSession", lambda path: Session(graphs[Path(path).name]))
+    return lambda bundle: (onnx.export_onnx(bundle, tmp_path / "onnx"), onnxruntime.InferenceSession)
+
+
+class TestONNX:
+    def test_the_loop_of_the_documentation_gives_our_ids(
+        self, imported: Imported, opened: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder, _ = opened(imported.bundle)
+        loop, lines = (
+            next(block for block in BLOCKS if words in block) for words in ("InferenceSession", 'about["prompt"]')
+        )
+        for line in lines.splitlines():  # each stands for the one that begins as it does
+            name = line.partition(" =")[0]
+            loop = re.sub(rf"^{name} = .*$", lambda _, line=line: line, loop, flags=re.MULTILINE)  # type: ignore[misc]
+        monkeypatch.chdir(folder)
+        names: dict[str, Any] = {"texts": TEXTS, "transformers": transformers}
+        exec(loop.replace("<= 100", f"<= {LIMIT}"), names)
+        eos, found = names["eos"], []
+        for row in names["ids"][:, 1:].tolist():
+            found.append(tuple(imported.order.back[id] for id in [*row, eos][: [*row, eos].index(eos)]))
+        assert found == imported.found()
+        about = names["about"]
+        assert set(about["never"]) == {names["pad"], names["bos"], about["ids"]["unk"]} - {eos}
+        assert about["prompt"] == TYPED.get(imported.name, "")
+        assert names["tokenizer"].convert_ids_to_tokens(about["prefix"]) == imported.prefix
+
+    @pytest.mark.parametrize("name", TEXT_MODELS)
+    def test_a_model_of_one_text_reads_the_ids_of_its_tokenizer(self, name: str, opened: Any, tmp_path: Path) -> None:
+        (tmp_path / "theirs").mkdir()
+        bundle, _, model, _ = import_case(name, tmp_path / "theirs", tmp_path)
+        folder, session = opened(bundle)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        about = json.loads((folder / "config.json").read_text())
+        if name in ("gpt2", "llama"):
+            decoder = session(folder / "decoder.onnx")
+            past = {one.name: one.shape for one in decoder.get_inputs() if one.name.startswith("past_")}
+            empty = {key: np.zeros((1, shape[1], 0, shape[3]), np.float32) for key, shape in past.items()}
+            batch = tokenizer(TEXTS[0], return_tensors="pt")
+            logits = decoder.run(None, {"ids": batch.input_ids.numpy(), **empty})[0]
+            assert (about["never"], about["ids"]["eos"]) == ([], model.config.eos_token_id)
+        else:
+            batch = tokenizer(TEXTS[:2], ["old", "a man"], padding=True, return_tensors="pt")
+            segments = batch.get("token_type_ids", torch.zeros_like(batch.input_ids))
+            given = {"ids": batch.input_ids, "mask": batch.attention_mask, "segments": segments}
+            graph = session(folder / "model.onnx")
+            logits = graph.run(None, {key: value.numpy() for key, value in given.items()})[-1]
+            ids = [about["ids"][key] for key in ("pad", "bos", "eos", "unk")]
+            named = (tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.unk_token_id)
+            assert tuple(ids) == named
+            assert "labels" in about or about["ids"]["mask"] == tokenizer.mask_token_id
+        with torch.inference_mode():
+            expected = model(**batch)[0]
+        real = batch.attention_mask.bool() if expected.dim() == 3 else ...
+        torch.testing.assert_close(torch.tensor(logits)[real], expected[real], rtol=0, atol=1e-4)
+
+    def test_pictures_have_no_ids(self, opened: Any, tmp_path: Path) -> None:
+        config = transformers.ViTConfig(**SIZES, image_size=14, patch_size=7)
+        transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "theirs")
+        transformers.ViTImageProcessor(size={"height": 14, "width": 14}).save_pretrained(tmp_path / "theirs")
+        bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+        folder, session = opened(bundle)
+        pixels = torch.rand(3, 3, 14, 14) * 255
+        (logits,) = session(folder / "model.onnx").run(None, {"pixels": pixels.numpy()})
+        with torch.no_grad():
+            torch.testing.assert_close(torch.tensor(logits), bundle.model()(pixels), rtol=0, atol=1e-4)
+        assert "ids" not in json.loads((folder / "config.json").read_text())
+
+
 class TestWhatIsRefused:
     def test_argos_translate(self, tmp_path: Path) -> None:
         models.marian(tmp_path / "theirs")
         bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle")
         out = tmp_path / "x.argosmodel"
-        with unchanged(tmp_path), pytest.raises(ForeignError, match=r"imported.*Use --to ctranslate2 or"):
+        with unchanged(tmp_path), pytest.raises(ForeignError, match=r"imported.*Use --to ctranslate2\."):
             export_argos(bundle, out, languages=("en", "de"))
         assert command("export", bundle.path, "--to", "argos", "--languages", "en", "de", "--out", out).code == 4
