@@ -47,8 +47,8 @@ def export_argos(
     config = require_ctranslate2(bundle, "argos")
     if is_imported(bundle):
         raise ForeignError(
-            f"--to argos: {bundle.path} has an imported tokenizer. Argos Translate cuts texts with a SentencePiece file "
-            "that is made of the tokenizer, and attendo makes one of its own alone. Use --to ctranslate2."
+            f"--to argos: {bundle.path} has an imported tokenizer. Argos Translate cuts texts with a SentencePiece "
+            "file, which attendo makes of its own tokenizers alone. Use --to ctranslate2."
         )
     if out.suffix != SUFFIX:
         raise ConfigError(f"--out {out}: Argos Translate knows its packages by the ending {SUFFIX}. Use {out}{SUFFIX}.")

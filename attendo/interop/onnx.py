@@ -39,7 +39,7 @@ from attendo.interop.vocabulary import Order
 from attendo.models.bert import Bert, Classifier
 from attendo.models.family import build_model
 from attendo.models.gpt import GPT
-from attendo.models.settings import BertConfig, GPTConfig, LayerConfig, TransformerConfig
+from attendo.models.settings import BertConfig, GPTConfig, LayerConfig, ModelConfig, TransformerConfig
 from attendo.models.transformer import Transformer
 from attendo.models.vision import VisionTransformer
 from attendo.nn.cache import DecoderCache, KeysValues, LayerCache
@@ -63,15 +63,20 @@ def export_onnx(bundle: Bundle, out: Path) -> Path:
         )
     require_new(out)
     require_exporter()
+    settings: ModelConfig = config
     weights = bundle.weights()
     order = order_now(bundle, weights)
+    if order is None and not config.read_end:
+        raise ForeignError(
+            f"--to onnx: {bundle.path} cannot be written so: read_end is false, and graphs see all of a source."
+        )
     if order is None:
         texts = {name: text.encode("utf-8") for name, text in (bundle.text.files() if bundle.text else {}).items()}
         about = _about(bundle)
     else:
         texts, about = tokenizer_files_now(bundle), {**_about(bundle), **_about_theirs(bundle, order)}
-        config, weights = their_rows(config, weights, order)
-    model = build_model(config)
+        settings, weights = their_rows(config, weights, order)
+    model = build_model(settings)
     load_weights(model, weights, where=str(bundle.path))
     with new_folder(out) as folder:
         graphs = write_graphs(model, folder)
@@ -325,7 +330,8 @@ def _about_theirs(bundle: Bundle, order: Order) -> dict[str, Any]:
     elif isinstance(config, GPTConfig):
         about["never"] = []
     elif isinstance(config, TransformerConfig):
-        never = {order.rows[id] for id in (PAD, BOS, UNK)} - {None, order.rows[EOS]}
+        rows = [order.rows[id] for id in (PAD, BOS, UNK)]
+        never = {row for row in rows if row is not None and row != order.rows[EOS]}
         prefix = [order.rows[id] for id in bundle.tokenizers.target.before]
         about |= {"never": sorted(never), "prompt": typed_before(bundle), "prefix": prefix}
     return about
