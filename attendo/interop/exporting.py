@@ -24,6 +24,7 @@ from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture, Given, Orders
 from attendo.interop.architectures import ARCHITECTURES
 from attendo.interop.given_back import START, order_now, tokenizer_files_now, with_settings
+from attendo.interop.importing import order_of_bundle
 from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
 from attendo.interop.their_tokenizer import SETTINGS
@@ -60,7 +61,7 @@ class _Export:
 def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
     """Writes the folder, and tells what the model is there."""
     require_new(out)
-    export = _given_back(bundle) if bundle.interop() else _made(bundle)
+    export = _given_back(bundle) if order_of_bundle(bundle) or bundle.interop() else _made(bundle)
     architecture, config, orders = export.architecture, export.config, export.orders
     said: Mapping[str, Any] = bundle.interop().get("config", {})
     texts = {

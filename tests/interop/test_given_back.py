@@ -18,10 +18,11 @@ import attendo
 from attendo.bundle import Bundle
 from attendo.decoding.search import Ids, SearchOptions
 from attendo.engines.choice import open_engine
-from attendo.errors import ForeignError
+from attendo.errors import BundleError, ForeignError
 from attendo.interop import onnx
 from attendo.interop.argos import export_argos
 from attendo.interop.ctranslate2 import export_ctranslate2
+from attendo.interop.exporting import export_huggingface
 from attendo.interop.importing import import_model, order_of_bundle
 from attendo.interop.vocabulary import Order
 from attendo.models.encoder_decoder import EncoderDecoder
@@ -282,10 +283,24 @@ class TestONNX:
 
 
 class TestWhatIsRefused:
-    def test_argos_translate(self, tmp_path: Path) -> None:
-        models.marian(tmp_path / "theirs")
-        bundle = import_model(tmp_path / "theirs", out=tmp_path / "bundle")
+    @pytest.fixture(scope="class")
+    @classmethod
+    def bundle(cls, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+        folder = tmp_path_factory.mktemp("refused")
+        models.marian(folder / "theirs")
+        return import_model(folder / "theirs", out=folder / "bundle")
+
+    def test_argos_translate(self, bundle: Bundle, tmp_path: Path) -> None:
         out = tmp_path / "x.argosmodel"
         with unchanged(tmp_path), pytest.raises(ForeignError, match=r"imported.*Use --to ctranslate2\."):
             export_argos(bundle, out, languages=("en", "de"))
         assert command("export", bundle.path, "--to", "argos", "--languages", "en", "de", "--out", out).code == 4
+
+    @pytest.mark.parametrize("export", [export_ctranslate2, onnx.export_onnx, export_huggingface])
+    def test_a_bundle_that_does_not_say_what_it_was(
+        self, bundle: Bundle, export: Callable[[Bundle, Path], Any], tmp_path: Path
+    ) -> None:
+        copied = bundle.copy(tmp_path / "copied", bundle.weights())
+        (copied.path / "interop.json").unlink()
+        with unchanged(tmp_path), pytest.raises(BundleError, match=r"interop\.json is missing"):
+            export(copied, tmp_path / "out")
