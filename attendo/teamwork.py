@@ -21,7 +21,7 @@ from attendo.nn.low_rank import adaptable, add_adapters
 from attendo.recipe import RunConfig
 from attendo.tasks.choice import task_of
 from attendo.training.ema import MovingAverage
-from attendo.training.freezing import freeze
+from attendo.training.freezing import freeze, zero_start
 from attendo.training.loop import Outcome, Validation, train
 from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
@@ -112,23 +112,24 @@ def train_together(
     """The training loop with everything that the config determines."""
     training = config.training
     assert training.steps is not None  # resolved before a run begins
-    return train(
-        model,
-        build_loss(training),
-        optimizer,
-        build_schedule(training, d_model=config.model.d_model, steps=training.steps),
-        batches_from(pairs, progress.position, batch_tokens=training.batch_tokens, seed=config.seed),
-        config=training,
-        steps=training.steps,
-        progress=progress,
-        device=device,
-        average=average,
-        validate=validate,
-        save=save,
-        log=log,
-        should_stop=should_stop,
-        team=team,
-    )
+    with zero_start(model):
+        return train(
+            model,
+            build_loss(training),
+            optimizer,
+            build_schedule(training, d_model=config.model.d_model, steps=training.steps),
+            batches_from(pairs, progress.position, batch_tokens=training.batch_tokens, seed=config.seed),
+            config=training,
+            steps=training.steps,
+            progress=progress,
+            device=device,
+            average=average,
+            validate=validate,
+            save=save,
+            log=log,
+            should_stop=should_stop,
+            team=team,
+        )
 
 
 def dismiss(team: Team) -> None:

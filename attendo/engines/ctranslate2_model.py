@@ -48,10 +48,15 @@ _EPSILONS = {"layernorm": 1e-5, "rmsnorm": 1e-6, "scalenorm": 1e-12}
 
 @dataclass(frozen=True)
 class Pieces:
-    """The tokens of a model that others are to use: what their tokenizer calls each id."""
+    """The tokens of a model that others are to use: what their tokenizer calls each id.
+
+    model_type: the kind of model that their tokenizer is of at Hugging Face, where AutoTokenizer needs to know it. Such
+        a tokenizer ends a source by itself; with others the model adds EOS to it.
+    """
 
     source: Sequence[str]
     target: Sequence[str]
+    model_type: str | None = None
 
 
 def write_model(
@@ -67,7 +72,7 @@ def write_model(
     Weights that are not those of such a model are refused.
 
     pieces: for others instead of our engine. What that does in each call, the model then does by itself: EOS is added
-    to a source, and PAD, BOS and UNK cannot come.
+    to a source, unless their tokenizer does so, and PAD, BOS and UNK cannot come.
     precision: of the matrices in the file.
     """
     if reason := representable(config):
@@ -90,12 +95,14 @@ def write_model(
         "eos_token": tokens.target[EOS],
         "decoder_start_token": tokens.target[BOS],
         "add_source_bos": False,
-        "add_source_eos": pieces is not None,  # our engine does that, by SOURCE_END
+        "add_source_eos": pieces is not None and pieces.model_type is None,  # our engine does that, by SOURCE_END
         "layer_norm_epsilon": config.norm_eps
         if config.norm_eps and config.norm != "scalenorm"
         else _EPSILONS[config.norm],
         "n_positions": n_positions(config),  # not for CTranslate2 but for the engine
     }
+    if pieces is not None and pieces.model_type is not None:
+        about["model_type"] = pieces.model_type
     named = (("config", about), ("source_vocabulary", tokens.source), ("target_vocabulary", tokens.target))
     for name, content in named:
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")

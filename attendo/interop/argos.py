@@ -20,7 +20,7 @@ from pathlib import Path
 from attendo.bundle import Bundle
 from attendo.engines.engine import Precision
 from attendo.errors import ConfigError, ForeignError
-from attendo.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
+from attendo.interop.ctranslate2 import is_imported, require_ctranslate2, write_ctranslate2
 from attendo.interop.our_tokenizer import sentencepiece_model
 from attendo.storage import require_new, write_file
 from attendo.text.language_names import language_name
@@ -45,6 +45,11 @@ def export_argos(
 ) -> Path:
     """Writes the file `out`, whole or not at all. languages: codes such as en and de, if the bundle does not say."""
     config = require_ctranslate2(bundle, "argos")
+    if is_imported(bundle):
+        raise ForeignError(
+            f"--to argos: {bundle.path} has an imported tokenizer. Argos Translate cuts texts with a SentencePiece "
+            "file, which attendo makes of its own tokenizers alone. Use --to ctranslate2."
+        )
     if out.suffix != SUFFIX:
         raise ConfigError(f"--out {out}: Argos Translate knows its packages by the ending {SUFFIX}. Use {out}{SUFFIX}.")
     require_new(out)

@@ -21,12 +21,13 @@ from torch import Tensor
 from attendo.bundle import Bundle, Weights, plain_json
 from attendo.drafting import EXTRA_LENGTH
 from attendo.errors import ForeignError
-from attendo.interop.architecture import Architecture, Given, Orders, Same, VocabularyRows
+from attendo.interop.architecture import Architecture, Given, Orders
 from attendo.interop.architectures import ARCHITECTURES
-from attendo.interop.importing import order_of_bundle, their_files
+from attendo.interop.given_back import START, order_now, tokenizer_files_now, with_settings
+from attendo.interop.importing import order_of_bundle
 from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
-from attendo.interop.usage import BY_LANGUAGE
+from attendo.interop.their_tokenizer import SETTINGS
 from attendo.interop.vocabulary import Order
 from attendo.models.settings import GPTConfig, ModelConfig, TransformerConfig
 from attendo.recipe import TaskName
@@ -60,7 +61,7 @@ class _Export:
 def export_huggingface(bundle: Bundle, out: Path) -> Architecture:
     """Writes the folder, and tells what the model is there."""
     require_new(out)
-    export = _given_back(bundle) if bundle.interop() else _made(bundle)
+    export = _given_back(bundle) if order_of_bundle(bundle) or bundle.interop() else _made(bundle)
     architecture, config, orders = export.architecture, export.config, export.orders
     said: Mapping[str, Any] = bundle.interop().get("config", {})
     # What is usual, what was read with the model, what its settings say now, and last what has to be so.
@@ -91,28 +92,27 @@ def _given_back(bundle: Bundle) -> _Export:
     """An imported model, perhaps trained on, as what it was."""
     kept, config, weights = bundle.interop(), bundle.config.model, bundle.weights()
     architecture = _architecture_now(kept, config)
-    order, said, generation = order_of_bundle(bundle), _labels(bundle), dict(kept["generation"] or {})
+    order, said, generation = order_now(bundle, weights), _labels(bundle), dict(kept["generation"] or {})
     if order is None:
         return _Export(architecture, config, weights, None, said, generation, {})
     ids: dict[str, Any] = {}
+    files = tokenizer_files_now(bundle)
     if isinstance(config, TransformerConfig):
         ids["decoder_start_token_id"] = order.first[BOS]
         if bundle.tokenizers.target.before:
             ids["forced_bos_token_id"] = order.rows[bundle.tokenizers.target.before[0]]
-    if isinstance(config, TransformerConfig) and _start_has_moved(architecture, config, weights, order):
-        ids["decoder_start_token_id"] = order.size
+    if order.size > kept["order"]["size"]:  # what decoding starts from has a row of its own
         never = (generation or kept["config"]).get("suppress_tokens") or []
         # What may not come is in one file: `generate` looks at config.json only where the other is missing.
-        (generation or said)["suppress_tokens"] = [*never, order.size]
-        pad, _, eos, unk = order.first
-        order = Order(first=(pad, order.size, eos, unk), last=order.last, size=order.size + 1)
+        (generation or said)["suppress_tokens"] = [*never, order.first[BOS]]
         if any(isinstance(entry, Given) and entry.ours == "output.bias" for entry in architecture.entries(config)):
             weights["output.bias"][BOS] = 0  # they have nothing but `suppress_tokens` to keep it from being chosen
+        files = _with_start(files, order.size - 1)
     if generation:
         generation |= ids
     said |= ids
     orders = Orders(order, order)
-    return _Export(architecture, config, weights, orders, said, generation, _their_files(bundle, order))
+    return _Export(architecture, config, weights, orders, said, generation, files)
 
 
 def _architecture_now(kept: Mapping[str, Any], config: ModelConfig) -> Architecture:
@@ -135,51 +135,22 @@ def _no_counterpart(compared: Sequence[tuple[Architecture, list[str]]]) -> Forei
     )
 
 
-def _their_files(bundle: Bundle, order: Order) -> dict[str, bytes]:
-    """The tokenizer's files, set to the languages that the model was imported for, and with a name for a new row."""
-    files, about = their_files(bundle), "tokenizer_config.json"
-    settings = json.loads(files[about]) if about in files else {}
-    changed: dict[str, Any] = _languages(bundle, order, files)
-    # A tokenizer.json numbers its pieces without gaps, so that it has no name for the row; what it has no name for, it
-    # leaves out of a text, as it does special pieces.
-    if order.size > bundle.interop()["order"]["size"] and "tokenizer.json" not in files:
-        flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-        known, special = settings.get("added_tokens_decoder", {}), settings.get("extra_special_tokens", [])
-        changed["added_tokens_decoder"] = {**known, str(order.size - 1): {"content": "<start>", **flags}}
-        changed["extra_special_tokens"] = [*special, "<start>"]
-    if changed:
-        files[about] = plain_json({**settings, **changed}).encode("utf-8")
-    return files
+def _with_start(files: dict[str, bytes], row: int) -> dict[str, bytes]:
+    """The tokenizer's files with a name for the row that decoding starts from.
 
-
-def _languages(bundle: Bundle, order: Order, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """What a tokenizer of many languages is told of the two that the model was imported for."""
-    kind = bundle.interop()["config"]["model_type"]
-    if kind not in BY_LANGUAGE:
-        return {}
-    source, target = bundle.tokenizers.source, bundle.tokenizers.target
-    pieces = source.pieces([(source.before or source.encode(""))[-1], (target.before or (BOS,))[0]])
-    if not target.before:  # a target begins with its language, which is <s> here
-        added = json.loads(files["tokenizer.json"])["added_tokens"] if "tokenizer.json" in files else []
-        pieces[1] = next((one["content"] for one in added if one["id"] == order.rows[BOS]), "")
-    return dict(zip(("src_lang", "tgt_lang"), map(BY_LANGUAGE[kind], pieces), strict=True))
-
-
-def _start_has_moved(architecture: Architecture, config: ModelConfig, weights: Weights, order: Order) -> bool:
-    """Whether what decoding starts from, once a copy of another piece, has become something else by training.
-
-    Then it needs a row of its own, the last.
+    A tokenizer.json numbers its pieces without gaps, so that it has no name for the row; what it has no name for, it
+    leaves out of a text, as it does special pieces.
     """
-    theirs = order.rows[BOS]
-    if theirs is None or order.back[theirs] == BOS:
-        return False
-    matrices = [
-        weights[name]
-        for entry in architecture.entries(config)
-        if isinstance(entry, Same) and type(entry.form) is VocabularyRows
-        for name in entry.names
-    ]
-    return any(not torch.equal(one[BOS], one[order.back[theirs]]) for one in matrices)
+    if "tokenizer.json" in files:
+        return files
+    settings = json.loads(files[SETTINGS]) if SETTINGS in files else {}
+    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    known, special = settings.get("added_tokens_decoder", {}), settings.get("extra_special_tokens", [])
+    named = {
+        "added_tokens_decoder": {**known, str(row): {"content": START, **flags}},
+        "extra_special_tokens": [*special, START],
+    }
+    return with_settings(files, named)
 
 
 # --- models that were trained here -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from attendo.bundle import Bundle, create_bundle, plain_json
 from attendo.card import write_card
 from attendo.data.noise_settings import MaskNoise, NoiseConfig, PictureNoise
 from attendo.drafting import EXTRA_LENGTH
-from attendo.errors import ConfigError, ForeignError
+from attendo.errors import BundleError, ConfigError, ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.architectures import architecture_of
 from attendo.interop.folder import Folder, open_folder
@@ -95,7 +95,14 @@ def import_model(
 def order_of_bundle(bundle: Bundle) -> Order | None:
     """The order of the ids that an imported model had before; None where it was trained here."""
     kept = bundle.interop()
-    return Order.from_json(kept["order"]) if kept.get("order") else None
+    if kept.get("order"):
+        return Order.from_json(kept["order"])
+    if bundle.text is not None and bundle.text.source.kind == "imported":
+        raise BundleError(
+            f"{bundle.path} has an imported tokenizer, and interop.json is missing, which says what it was. Copy the "
+            "bundle again from where it came."
+        )
+    return None
 
 
 def their_files(bundle: Bundle) -> dict[str, bytes]:

@@ -10,7 +10,8 @@ A language model has a decoder.onnx without source and memory. An encoder has a 
 segments [B, T] → vectors [B, T, D] and, where it tells what is hidden, logits [B, T, V]; or, of a classifier, logits
 [B, L]. A classifier of pictures: pixels [B, C, Y, X] from 0 to 255 → logits [B, L].
 
-config.json has the ids that one needs to know, and the names of all inputs and outputs. The past is empty (P = 0) at
+config.json has the ids that one needs to know, and the names of all inputs and outputs. Those of an imported bundle are
+the ids of the tokenizer that it came with, whose files are beside the graphs. The past is empty (P = 0) at
 first, and then what the step before has given as present. Masks are 1 where something real is and 0 where padding is.
 
 Suffixes: B batch, S source length, T new positions, P positions before them, H heads of keys, K head size, V vocabulary
@@ -29,14 +30,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attendo.bundle import Bundle, plain_json
+from attendo.bundle import Bundle, load_weights, plain_json
 from attendo.classifier import labels_of
 from attendo.data.text_batch import TextBatch
 from attendo.errors import ConfigError, ForeignError
-from attendo.interop.refusals import require_own_tokenizer
+from attendo.interop.given_back import order_now, their_rows, tokenizer_files_now, typed_before
+from attendo.interop.vocabulary import Order
 from attendo.models.bert import Bert, Classifier
+from attendo.models.family import build_model
 from attendo.models.gpt import GPT
-from attendo.models.settings import GPTConfig, LayerConfig, TransformerConfig
+from attendo.models.settings import BertConfig, GPTConfig, LayerConfig, ModelConfig, TransformerConfig
 from attendo.models.transformer import Transformer
 from attendo.models.vision import VisionTransformer
 from attendo.nn.cache import DecoderCache, KeysValues, LayerCache
@@ -58,19 +61,28 @@ def export_onnx(bundle: Bundle, out: Path) -> Path:
             f"--to onnx: {bundle.path} cannot be written so: its kind is '{config.kind}', and of attendo's models the "
             "Transformers are written as ONNX. Use --to attendo."
         )
-    if not config.read_end:
+    require_new(out)
+    require_exporter()
+    settings: ModelConfig = config
+    weights = bundle.weights()
+    order = order_now(bundle, weights)
+    if order is None and not config.read_end:
         raise ForeignError(
             f"--to onnx: {bundle.path} cannot be written so: read_end is false, and graphs see all of a source."
         )
-    if bundle.text is not None:
-        require_own_tokenizer(bundle, "onnx")
-    require_new(out)
-    require_exporter()
+    if order is None:
+        texts = {name: text.encode("utf-8") for name, text in (bundle.text.files() if bundle.text else {}).items()}
+        about = _about(bundle)
+    else:
+        texts, about = tokenizer_files_now(bundle), {**_about(bundle), **_about_theirs(bundle, order)}
+        settings, weights = their_rows(config, weights, order)
+    model = build_model(settings)
+    load_weights(model, weights, where=str(bundle.path))
     with new_folder(out) as folder:
-        graphs = write_graphs(bundle.model(), folder)
-        for name, text in (bundle.text.files() if bundle.text else {}).items():
-            (folder / name).write_bytes(text.encode("utf-8"))
-        (folder / "config.json").write_text(plain_json({**_about(bundle), "graphs": graphs}), encoding="utf-8")
+        graphs = write_graphs(model, folder)
+        for name, content in texts.items():
+            (folder / name).write_bytes(content)
+        (folder / "config.json").write_text(plain_json({**about, "graphs": graphs}), encoding="utf-8")
     return out
 
 
@@ -292,12 +304,36 @@ def _about(bundle: Bundle) -> dict[str, Any]:
     about: dict[str, Any] = {"kind": config.kind, "task": bundle.config.task, "n_positions": _n_positions(config)}
     if bundle.text is not None:
         about["ids"] = {"pad": PAD, "bos": BOS, "eos": EOS, "unk": UNK}
-    if isinstance(config, TransformerConfig | GPTConfig):
-        about["never"] = [PAD, BOS, UNK]  # ids that attendo's own search leaves out
+    if isinstance(config, BertConfig):
+        about["ids"]["mask"] = bundle.tokenizers.source.vocab_size
+    if isinstance(config, TransformerConfig | GPTConfig):  # ids that attendo's own search leaves out
+        size = config.target_vocab_size if isinstance(config, TransformerConfig) else config.vocab_size
+        about["never"] = [PAD, BOS, UNK, *range(size - config.n_extra, size)]
+    if isinstance(config, TransformerConfig):
+        about |= {"prompt": "", "prefix": []}  # what comes before a source, in words, and after <s> of a target
     if bundle.languages is not None:
         about["languages"] = list(bundle.languages)
     if bundle.config.task in ("classify", "classify-images"):
         about["labels"] = labels_of(bundle)
+    return about
+
+
+def _about_theirs(bundle: Bundle, order: Order) -> dict[str, Any]:
+    """What is otherwise where a bundle was imported: the ids, and the model that their tokenizer is of."""
+    config, kept = bundle.config.model, bundle.interop()["config"]
+    ids = dict(zip(("pad", "bos", "eos", "unk"), order.first, strict=True))
+    if ids["pad"] is None:  # it is one of the others, if there is any
+        ids["pad"] = kept.get("pad_token_id")
+    about: dict[str, Any] = {"ids": ids, "model_type": kept["model_type"]}
+    if isinstance(config, BertConfig):
+        ids["mask"] = order.last[0]
+    elif isinstance(config, GPTConfig):
+        about["never"] = []
+    elif isinstance(config, TransformerConfig):
+        rows = [order.rows[id] for id in (PAD, BOS, UNK)]
+        never = {row for row in rows if row is not None and row != order.rows[EOS]}
+        prefix = [order.rows[id] for id in bundle.tokenizers.target.before]
+        about |= {"never": sorted(never), "prompt": typed_before(bundle), "prefix": prefix}
     return about
 
 

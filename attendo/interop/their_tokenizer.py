@@ -64,7 +64,7 @@ _N_MBART25 = 25
 # Pieces that are special wherever they occur, though files of a vocabulary alone do not say so.
 _USUAL = {*CONTROLS, "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>"}
 
-_SETTINGS = "tokenizer_config.json"
+SETTINGS = "tokenizer_config.json"
 _MOST_SENTINELS = 10_000  # of a T5, which has a hundred
 
 _Json = dict[str, Any]
@@ -388,7 +388,7 @@ def _t5(folder: Folder) -> TheirTokenizer:
     n_extra = _settings(folder).get("extra_ids", 100)
     if not isinstance(n_extra, int) or not 0 <= n_extra <= _MOST_SENTINELS:
         raise ForeignError(
-            f"{folder.path / _SETTINGS}: extra_ids = {n_extra!r}, and it is a number up to {_MOST_SENTINELS:,}. The "
+            f"{folder.path / SETTINGS}: extra_ids = {n_extra!r}, and it is a number up to {_MOST_SENTINELS:,}. The "
             "file is damaged."
         )
     extra = {f"<extra_id_{number}>": len(theirs.ids) + n_extra - 1 - number for number in range(n_extra)}
@@ -422,13 +422,13 @@ def _with_added(folder: Folder, theirs: TheirTokenizer) -> TheirTokenizer:
         if one["content"] not in theirs.special | added.keys():
             raise ForeignError(
                 f"the piece {one['content']!r} was added to the tokenizer in {folder.path}, whose SentencePiece file "
-                f"does not find it in a text. Take it out of added_tokens.json and {_SETTINGS}, if no text needs it."
+                f"does not find it in a text. Take it out of added_tokens.json and {SETTINGS}, if no text needs it."
             )
     return dataclasses.replace(theirs, ids={**added, **theirs.ids}, special=theirs.special | added.keys())
 
 
 def _settings(folder: Folder) -> _Json:
-    return folder.optional_json(_SETTINGS)
+    return folder.optional_json(SETTINGS)
 
 
 # What a tokenizer is read from, by the first files that are there, and of which types of models; None: of any.

@@ -188,4 +188,6 @@ _USAGES: dict[str, Callable[[Folder, TheirTokenizer, Languages], Usage]] = {
     "gpt2": _decoder,
     "llama": _decoder,
 }
-OF_LANGUAGES = ("marian", "t5", *BY_LANGUAGE)  # those that may be asked for some
+# Those that are told a language, or the task, by what is typed before a text; tokenizers of the others put it there.
+TYPED = ("marian", "t5")
+OF_LANGUAGES = (*TYPED, *BY_LANGUAGE)  # those that may be asked for some

@@ -77,18 +77,18 @@ def mbart25(folder: Path) -> tuple[Any, Any]:
     return _alone(transformers.MBartForConditionalGeneration(config), tokenizer, folder)
 
 
+def pegasus(folder: Path) -> tuple[Any, Any]:
+    tokenizer = made.from_sentencepiece(folder, "PegasusTokenizer", "spiece.model", **made.T5)
+    config = transformers.PegasusConfig(vocab_size=len(tokenizer), max_position_embeddings=97, **SIZES)
+    return _alone(transformers.PegasusForConditionalGeneration(config), tokenizer, folder)
+
+
 def t5(folder: Path) -> tuple[Any, Any]:
     tokenizer = made.from_sentencepiece(folder, "T5Tokenizer", "spiece.model", **made.T5)
     config = transformers.T5Config(
         vocab_size=len(tokenizer) + 3, d_model=23, d_kv=5, d_ff=17, num_layers=1, num_heads=3, decoder_start_token_id=0
     )
     return _alone(transformers.T5ForConditionalGeneration(config), tokenizer, folder)
-
-
-def pegasus(folder: Path) -> tuple[Any, Any]:
-    tokenizer = made.from_sentencepiece(folder, "PegasusTokenizer", "spiece.model", **made.T5)
-    config = transformers.PegasusConfig(vocab_size=len(tokenizer), max_position_embeddings=97, **SIZES)
-    return _alone(transformers.PegasusForConditionalGeneration(config), tokenizer, folder)
 
 
 def with_endings(make: Callable[[Path], tuple[Any, Any]], folder: Path) -> tuple[Any, Any]:

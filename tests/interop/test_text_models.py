@@ -1,6 +1,7 @@
 """Encoders and decoders imported with their tokenizers: the same text in, the same numbers and the same text out."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,25 +104,20 @@ CASES: dict[str, Callable[[Path], tuple[Any, Any]]] = {
 LANGUAGE_MODELS = ("gpt2", "llama")
 
 
+def import_case(name: str, folder: Path, ours: Path) -> Imported:
+    torch.manual_seed(3)
+    tokenizer, model = CASES[name](folder)
+    randomise(model, by=0.3)
+    if name in LANGUAGE_MODELS:
+        make_endings_likely(model)
+    tokenizer.save_pretrained(folder)
+    model.eval().save_pretrained(folder)
+    return Imported(import_model(folder, out=ours / "bundle"), tokenizer, model, folder)
+
+
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Imported]:
-    found: dict[str, Imported] = {}
-
-    def of(name: str) -> Imported:
-        if name not in found:
-            folder = tmp_path_factory.mktemp("theirs")
-            torch.manual_seed(3)
-            tokenizer, model = CASES[name](folder)
-            randomise(model, by=0.3)
-            if name in LANGUAGE_MODELS:
-                make_endings_likely(model)
-            tokenizer.save_pretrained(folder)
-            model.eval().save_pretrained(folder)
-            bundle = import_model(folder, out=tmp_path_factory.mktemp("ours") / "bundle")
-            found[name] = Imported(bundle, tokenizer, model, folder)
-        return found[name]
-
-    return of
+    return cache(lambda name: import_case(name, tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours")))
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "distilbert"])

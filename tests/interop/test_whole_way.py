@@ -3,15 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import ctranslate2
 import pytest
 import sacrebleu
 import torch
 import transformers
+from ctranslate2.converters import TransformersConverter
 
 import attendo
 from attendo.bundle import Bundle
 from attendo.errors import ConfigError
+from attendo.interop.ctranslate2 import export_ctranslate2
 from attendo.sample.corpus import FEWEST_PAIRS, make_sample
+from attendo.text.tokenizer import BOS
 from tests.cli.command import attendo as command
 from tests.interop import models
 
@@ -70,6 +74,17 @@ def test_import_train_export_and_translate_there(imported):
             **tokenizer(SOURCES, return_tensors="pt", padding=True), num_beams=1, do_sample=False, max_new_tokens=60
         )
     assert tokenizer.batch_decode(ids, skip_special_tokens=True) == ours
+
+    # Decoding starts from zeros, as it did: CTranslate2's converter takes that for granted.
+    assert not bundle.weights()["encoder.embedding.weight"][BOS].any()
+    converted = out.with_name("converted")
+    TransformersConverter(str(out)).convert(str(converted))
+    for folder in (converted, export_ctranslate2(bundle, out.with_name("ctranslate2"))):
+        found = ctranslate2.Translator(str(folder)).translate_batch(
+            [tokenizer.convert_ids_to_tokens(row) for row in tokenizer(SOURCES).input_ids], beam_size=1
+        )
+        pieces = [tokenizer.convert_tokens_to_ids(one.hypotheses[0]) for one in found]
+        assert tokenizer.batch_decode(pieces, skip_special_tokens=True) == ours
 
 
 def test_adapters_alone_and_chosen_layers_alone_are_trained_too(imported):
