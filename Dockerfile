@@ -3,13 +3,19 @@
 #
 # docker build --target serve -t attendo-serve .
 # docker run --rm -p 127.0.0.1:8000:8000 -v "$PWD/runs/en-de-1:/bundles/en-de-1:ro" attendo-serve /bundles/en-de-1
-FROM python:3.11-slim AS installed
+FROM python:3.11 AS built
 WORKDIR /opt/attendo
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY attendo ./attendo
+# Here is the C compiler that the kernels for training are built with.
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /opt/wheels .
+
+FROM python:3.11-slim AS installed
+COPY --from=built /opt/wheels /opt/wheels
+COPY constraints.txt /opt/
 # Without a GPU, name a package index that has torch's CPU build here: the image becomes many times smaller.
 ARG PIP_OPTIONS=""
-RUN pip install --no-cache-dir $PIP_OPTIONS -c constraints.txt .
+RUN pip install --no-cache-dir $PIP_OPTIONS -c /opt/constraints.txt /opt/wheels/*.whl
 RUN useradd --create-home attendo
 USER attendo
 

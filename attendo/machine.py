@@ -136,6 +136,8 @@ def describe() -> dict[str, str | int]:
     """The conditions of a run, for its record."""
     import torch
 
+    from attendo import native
+
     return {
         "platform": platform.platform(),
         "processor": _processor(),
@@ -143,6 +145,7 @@ def describe() -> dict[str, str | int]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "kernels": native.name() or "torch",
     }
 
 

@@ -43,6 +43,7 @@ from attendo.teamwork import (
     dismiss,
     follow,
     gather_generators,
+    part,
     train_together,
     training_model,
     weights_to_send,
@@ -187,7 +188,7 @@ def _led(team: Team, lead: Callable[[], Bundle]) -> Bundle:
     if not team.leads:
         follow(team)
         path = team.from_leader(path)
-        _part(team)
+        part(team)
         if path is None:
             raise SystemExit(1)  # the leader says why
         return open_bundle(path)
@@ -199,13 +200,7 @@ def _led(team: Team, lead: Callable[[], Bundle]) -> Bundle:
         with contextlib.suppress(TeamLostError):
             dismiss(team)
             team.from_leader(path)
-            _part(team)
-
-
-def _part(team: Team) -> None:
-    """Waits until all have heard the last word: one that left at once could take it along."""
-    with contextlib.suppress(TeamLostError):
-        team.gather(torch.zeros(1))
+            part(team)
 
 
 def _resume(path: Path | str, device: machine.DeviceName, reporter: Reporter, team: Team) -> Bundle:

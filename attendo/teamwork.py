@@ -28,7 +28,7 @@ from attendo.training.optimizer import build_optimizer
 from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
 from attendo.training.state import Progress, generators, restore, restore_generators
-from attendo.training.team import Team, joined_team, started_team
+from attendo.training.team import Team, TeamLostError, joined_team, started_team
 from attendo.training.trial import try_steps
 
 SEED_STRIDE = 1_000_003  # between the seeds of two ranks: each drops other elements
@@ -92,6 +92,7 @@ def working_team(training: TrainingConfig, team: Team) -> Iterator[Team]:
         with started_team(processes, threads=threads, command=follower_command()) as started:
             yield started
             dismiss(started)
+            part(started)
 
 
 def train_together(
@@ -135,6 +136,16 @@ def train_together(
 def dismiss(team: Team) -> None:
     """Tells the others that there is nothing more to do."""
     team.from_leader(cast(Work | None, None))
+
+
+def part(team: Team) -> None:
+    """Waits until all have heard the last word: one that left at once could take it along.
+
+    No tensor may travel last: gloo lets go of it in a thread of its own, and that ends in an abort if Python has ended
+    by then.
+    """
+    with contextlib.suppress(TeamLostError):
+        team.meet()
 
 
 def follow(team: Team) -> None:
@@ -206,6 +217,7 @@ def main() -> None:
     try:
         with joined_team() as team:
             follow(team)
+            part(team)
     except TrainingError:  # a loss that all ranks find and the leader reports, or the leader has ended
         sys.exit(1)
     except AttendoError as error:

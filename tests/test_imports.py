@@ -16,6 +16,7 @@ ORDER = (
     "errors",
     "reporting",
     "config",
+    "native",
     "machine",
     "storage",
     "text",
@@ -152,7 +153,7 @@ def test_the_command_line_has_no_torch(module):
 
 @pytest.mark.parametrize("module", modules_of("nn"))
 def test_nn_knows_no_configs(module):
-    assert {place(name) for name in own_imports(module)} <= {"nn", "errors"}
+    assert {place(name) for name in own_imports(module)} <= {"nn", "native", "errors"}
     assert not any(isinstance(node, ast.Name) and node.id == "Settings" for node in ast.walk(TREES[module]))
 
 

@@ -144,7 +144,7 @@ def test_peak_memory_is_in_bytes():
 
 def test_describe_tells_what_a_reader_needs_to_repeat_a_measurement():
     facts = machine.describe()
-    assert set(facts) == {"platform", "processor", "cores", "threads", "python", "torch"}
+    assert set(facts) == {"platform", "processor", "cores", "threads", "python", "torch", "kernels"}
     assert facts["cores"] == os.cpu_count()
     assert facts["torch"] == torch.__version__
     assert all(facts.values())

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx, once_differentiable
 
+from attendo import native
 from attendo.nn.cache import KeysValues
 from attendo.nn.dropout import Dropout
+from attendo.nn.linear import Linear, joint_products
 from attendo.nn.positions import AttentionPositions
 
 
@@ -66,13 +69,46 @@ def fused_attention(
     mask: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """softmax(scale * Q Kᵀ + bias) V by torch's fused kernel, which never holds the weights: [B, H, T, K]."""
+    """softmax(scale * Q Kᵀ + bias) V by a fused kernel, which never holds all weights: [B, H, T, K]."""
+    given = (queries_BHTK, keys_BGSK, values_BGSK)
+    if bias is None and native.serves(*given) and _fit(given, mask):
+        return _NativeAttention.apply(*given, mask, scale)
     if bias is not None:  # the kernel takes one of the two
         mask = bias if mask is None else torch.where(mask, bias, -math.inf)
     grouped = keys_BGSK.shape[1] != queries_BHTK.shape[1]
     return F.scaled_dot_product_attention(
         queries_BHTK, keys_BGSK, values_BGSK, attn_mask=mask, scale=scale, enable_gqa=grouped
     )
+
+
+class _NativeAttention(torch.autograd.Function):
+    """What torch's fused kernel computes, for training on one thread, where it is faster on short sentences."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        queries_BHTK: Tensor,
+        keys_BGSK: Tensor,
+        values_BGSK: Tensor,
+        mask: Tensor | None,
+        scale: float,
+    ) -> Tensor:
+        ctx.save_for_backward(queries_BHTK, keys_BGSK, values_BGSK)
+        ctx.rest = mask, scale  # type: ignore[attr-defined]
+        return native.attend(queries_BHTK, keys_BGSK, values_BGSK, mask, scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient_BHTK: Tensor) -> tuple[Tensor | None, ...]:
+        if gradient_BHTK.stride(3) != 1:
+            gradient_BHTK = gradient_BHTK.contiguous()
+        return *native.attend_backward(gradient_BHTK, *ctx.saved_tensors, *ctx.rest), None, None  # type: ignore[attr-defined]
+
+
+def _fit(given: Sequence[Tensor], mask: Tensor | None) -> bool:
+    """Whether the compiled kernel knows these sizes."""
+    sizes = all(x.stride(3) == 1 and x.shape[3] % native.lanes() == 0 for x in given)
+    return sizes and (mask is None or mask.dtype == torch.bool)
 
 
 def for_each_query_head(x_BGSK: Tensor, like_BHTX: Tensor) -> Tensor:
@@ -114,7 +150,7 @@ class Additive(Scoring):
         return additive_scores(queries_BHTK, keys_BGSK, self.direction)
 
 
-class JoinedHeads(nn.Linear):
+class JoinedHeads(Linear):
     """Concat(head_1, …, head_h) W_O + b, with W_O: [d_model, n_heads * d_value]; b may be left out."""
 
     def __init__(self, *, d_model: int, n_heads: int, d_value: int, bias: bool = True) -> None:
@@ -133,7 +169,7 @@ class BranchedHeads(nn.Module):
 
     def __init__(self, *, d_model: int, d_value: int, feed_forwards: list[nn.Module]) -> None:
         super().__init__()
-        self.outputs = nn.ModuleList(nn.Linear(d_value, d_model) for _ in feed_forwards)
+        self.outputs = nn.ModuleList(Linear(d_value, d_model) for _ in feed_forwards)
         self.feed_forwards = nn.ModuleList(feed_forwards)
         self.kappa = nn.Parameter(torch.empty(len(feed_forwards)))
         self.alpha = nn.Parameter(torch.empty(len(feed_forwards)))
@@ -204,8 +240,8 @@ class MultiHeadAttention(nn.Module):
         n_key_heads = n_key_heads or n_heads
         self.d_key = d_key
         self.d_value = d_value
-        self.query = nn.Linear(d_model, n_heads * d_key, bias=bias)
-        self.key = self.query if share_query_key else nn.Linear(d_model, n_key_heads * d_key, bias=bias)
+        self.query = Linear(d_model, n_heads * d_key, bias=bias)
+        self.key = self.query if share_query_key else Linear(d_model, n_key_heads * d_key, bias=bias)
         self.value = _value_projection(d_model, n_key_heads * d_value, value_rank, bias=bias)
         self.output = output or JoinedHeads(d_model=d_model, n_heads=n_heads, d_value=d_value, bias=bias)
         self.weight_dropout = Dropout(weight_dropout)
@@ -283,17 +319,6 @@ class MultiHeadAttention(nn.Module):
         return self.positions.bias(queries_BHTK, scale=self.scoring.scale, offset=offset, n_keys=keys_BGSK.shape[2])
 
 
-def joint_products(x: Tensor, linears: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
-    """linear(x) of each, from one product of x with all their matrices; x gets its gradient from one product, too."""
-    weight = torch.cat([linear.weight for linear in linears])
-    return F.linear(x, weight, joint_bias(linears)).split([linear.out_features for linear in linears], dim=-1)
-
-
-def joint_bias(linears: Sequence[nn.Linear]) -> Tensor | None:
-    """The biases of all, one after the other, if they have any."""
-    return None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
-
-
 def joint_keys_values(x_BSD: Tensor, attentions: Sequence[MultiHeadAttention], *, apart: bool) -> list[KeysValues]:
     """keys_values(x) of each, while gradients are computed from one product, unless they are to be kept `apart`."""
     parts = [part for attention in attentions for part in (attention.key, attention.value)]
@@ -306,8 +331,8 @@ def joint_keys_values(x_BSD: Tensor, attentions: Sequence[MultiHeadAttention], *
 
 def _value_projection(d_model: int, size: int, rank: int | None, *, bias: bool) -> nn.Module:
     if rank is None:
-        return nn.Linear(d_model, size, bias=bias)
-    return nn.Sequential(nn.Linear(d_model, rank, bias=False), nn.Linear(rank, size, bias=bias))
+        return Linear(d_model, size, bias=bias)
+    return nn.Sequential(Linear(d_model, rank, bias=False), Linear(rank, size, bias=bias))
 
 
 def _heads(x_BTX: Tensor, size: int) -> Tensor:

@@ -13,10 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attendo.nn.attention import JoinedHeads, MultiHeadAttention, fused_attention, joint_bias
+from attendo.nn.attention import JoinedHeads, MultiHeadAttention, fused_attention
 from attendo.nn.block import Block
 from attendo.nn.cache import KeysValues, LayerCache
 from attendo.nn.feed_forward import FeedForward
+from attendo.nn.linear import joint_bias
 from attendo.nn.norm import LayerNorm, PostNorm, PreNorm
 from attendo.nn.positions import AttentionPositions
 

@@ -118,7 +118,7 @@ class PostNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x_BTD: Tensor, sublayer: Sublayer, *, real: Tensor | None = None) -> Tensor:
-        return self.norm(x_BTD + self.dropout(sublayer(x_BTD)), real=real)
+        return self.norm(self.dropout.added(x_BTD, sublayer(x_BTD)), real=real)
 
 
 class PreNorm(nn.Module):
@@ -130,7 +130,7 @@ class PreNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x_BTD: Tensor, sublayer: Sublayer, *, real: Tensor | None = None) -> Tensor:
-        return x_BTD + self.dropout(sublayer(self.norm(x_BTD, real=real)))
+        return self.dropout.added(x_BTD, sublayer(self.norm(x_BTD, real=real)))
 
 
 class SandwichNorm(nn.Module):
@@ -143,7 +143,7 @@ class SandwichNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x_BTD: Tensor, sublayer: Sublayer, *, real: Tensor | None = None) -> Tensor:
-        return x_BTD + self.dropout(self.norm_after(sublayer(self.norm(x_BTD, real=real)), real=real))
+        return self.dropout.added(x_BTD, self.norm_after(sublayer(self.norm(x_BTD, real=real)), real=real))
 
 
 def build_residual(place: NormPlace, norm: Callable[[], nn.Module], *, dropout: float) -> nn.Module:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from attendo import native
 from attendo.data.batch import AnyBatch, Batch
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.nn.embedding import aligned_rows
@@ -62,6 +63,8 @@ def projected_cross_entropy(
     hidden to that of E, and Σ_n G_n to that of b. All this happens while the logits are there, in the forward pass:
     neither they nor G need be kept, and the backward pass only multiplies by the number that comes from above.
     """
+    if native.serves(hidden_ND, weight_VD, bias_V) and hidden_ND.shape[1] % native.lanes() == 0:
+        return _NativeCrossEntropy.apply(hidden_ND, weight_VD, bias_V, target_N, smoothing)
     return _projected(hidden_ND[None], weight_VD, bias_V, target_N, smoothing, 0.0, rows)
 
 
@@ -172,6 +175,26 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         saved: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
         return *(tensor * gradient.to(tensor.dtype) for tensor in saved), None, None, None, None, None
+
+
+class _NativeCrossEntropy(torch.autograd.Function):
+    """The same compiled, for one time and training on one thread; it chooses the number of rows itself."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float
+    ) -> Tensor:
+        loss_N, gradients = native.cross_entropy(
+            hidden_ND.contiguous(), weight_VD.contiguous(), bias_V.contiguous(), target_N.contiguous(), smoothing
+        )
+        ctx.save_for_backward(*gradients)
+        return loss_N.sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        saved: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
+        return *(tensor * gradient for tensor in saved), None, None
 
 
 def _disagreement(

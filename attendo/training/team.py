@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from attendo.errors import ConfigError, TrainingError
+from attendo.training.shared_sum import SharedSum, release, reserve
 
 T = TypeVar("T")
 
@@ -37,12 +38,18 @@ class TeamLostError(TrainingError):
 
 
 class Team:
-    """The processes that train together, seen from one of them. A team of one talks to nobody."""
+    """The processes that train together, seen from one of them. A team of one talks to nobody.
 
-    def __init__(self, rank: int = 0, size: int = 1) -> None:
+    `near`: all are on this machine.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, *, near: bool = False) -> None:
         self.rank = rank
         self.size = size
-        self._flat: Tensor | None = None  # what travels, kept from step to step
+        self.near = near
+        self._length = 0  # of all gradients together, for which one of these is kept from step to step
+        self._shared: SharedSum | None = None
+        self._alone: Tensor | None = None
 
     @property
     def leads(self) -> bool:
@@ -74,23 +81,60 @@ class Team:
         if self.size == 1:
             return loss
         sizes = [*(parameter.numel() for parameter in parameters), len(parameters), 1]
-        if self._flat is None or len(self._flat) != sum(sizes):
-            self._flat = torch.empty(sum(sizes), device=parameters[0].device)
-        flat = self._flat
+        flat = self._buffer(sum(sizes), parameters[0].device)
         *parts, present, total = flat.split(sizes)
-        views = [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]
-        for view, parameter in zip(views, parameters, strict=True):
+        for part, parameter in zip(parts, parameters, strict=True):
             if parameter.grad is None:
-                view.zero_()
+                part.zero_()
             else:
-                view.copy_(parameter.grad)
+                part.view_as(parameter).copy_(parameter.grad)
         present.copy_(torch.tensor([float(parameter.grad is not None) for parameter in parameters]))
         total.fill_(loss)
+        *parts, present, total = self._added(flat).split(sizes)
+        for part, parameter, there in zip(parts, parameters, present.tolist(), strict=True):
+            parameter.grad = part.view_as(parameter) if there else None
+        return total.item()
+
+    def agreed(self, flag: bool) -> bool:
+        """What the leader says, like `from_leader`, but faster."""
+        if self.size == 1:
+            return flag
+        said = torch.tensor([flag])
+        with self._together():
+            dist.broadcast(said, src=0)
+        return bool(said.item())
+
+    def _buffer(self, length: int, device: torch.device) -> Tensor:
+        """What this rank writes its gradients into: memory that all see, if they can."""
+        if self._length != length:
+            self._length, self._shared, self._alone = length, None, None
+            path = ""
+            if self.near and device.type == "cpu":
+                path = self.from_leader(reserve(size=self.size, length=length) if self.leads else "")
+            if path:
+                self._shared = SharedSum(path, rank=self.rank, size=self.size, length=length)
+                self.meet()
+                release(path)
+            else:
+                self._alone = torch.empty(length, device=device)
+        if self._shared is not None:
+            return self._shared.mine
+        assert self._alone is not None
+        return self._alone
+
+    def _added(self, flat: Tensor) -> Tensor:
+        """The sum of every rank's `flat`."""
+        if self._shared is not None:
+            return self._shared.total(self.meet)
         with self._together():
             dist.all_reduce(flat)
-        for parameter, view, there in zip(parameters, views, present.tolist(), strict=True):
-            parameter.grad = view if there else None
-        return total.item()
+        return flat
+
+    def meet(self) -> None:
+        """Returns when all are here."""
+        if self.size > 1:
+            with self._together():
+                dist.barrier()
 
     @contextlib.contextmanager
     def _together(self) -> Iterator[None]:
@@ -129,7 +173,7 @@ def joined_team() -> Iterator[Team]:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
         dist.init_process_group(backend, init_method="env://", timeout=TO_ANSWER)
     try:
-        yield Team(rank, size)
+        yield Team(rank, size, near=MEETING in os.environ)
     finally:
         dist.destroy_process_group()
 
@@ -164,7 +208,7 @@ def started_team(size: int, *, threads: int, command: Sequence[str]) -> Iterator
                 _await(store, followers)
                 dist.init_process_group("gloo", store=store, rank=0, world_size=size, timeout=TO_ANSWER)
             try:
-                yield Team(0, size)
+                yield Team(0, size, near=True)
             finally:
                 dist.destroy_process_group()
     except TeamLostError as error:

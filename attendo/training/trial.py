@@ -59,10 +59,10 @@ def try_steps(
     batches = batches_from(pairs, Position(), batch_tokens=config.batch_tokens, seed=seed)
     times: list[float] = []
     tokens: list[int] = []
-    team.gather(torch.zeros(1))  # all are ready
+    team.meet()
     began = time.perf_counter()
     most = min(steps, config.steps or steps)
-    while team.from_leader(len(times) < most and (len(times) < FEWEST_STEPS or time.perf_counter() - began < seconds)):
+    while team.agreed(len(times) < most and (len(times) < FEWEST_STEPS or time.perf_counter() - began < seconds)):
         before = time.perf_counter()
         micro = [batch for batch, _, _ in itertools.islice(batches, config.accumulate)]
         take_step(trial, loss, optimizer, micro, config=config, device=device, team=team)

@@ -281,12 +281,12 @@ def test_a_glossary_is_used_and_remembered(page):
     page.one("#term-source").send_keys("green")
     page.one("#term-target").send_keys("Cologne")
     page.one("#term-target").send_keys(Keyboard.ENTER)
-    page.translate("five green.", "fünf Cologne.")
+    page.translate("seven green.", "sieben Cologne.")
     page.until_text("#told", "“green” became “Cologne”")
     page.open()
     assert page.text("#terms").startswith("green→Cologne")
     page.one("#terms button").click()
-    page.translate("five green.", "fünf grün.")
+    page.translate("seven green.", "sieben grün.")
 
 
 @pytest.mark.parametrize("name", ["notes.md", "<b>.md"])
@@ -468,16 +468,16 @@ def test_every_weight_can_be_read_without_a_mouse(page):
 def test_looking_inside_a_translation_that_the_search_alone_does_not_find(page):
     page.one("#term-source").send_keys("green")
     page.one("#term-target").send_keys("Cologne", Keyboard.ENTER)
-    page.translate("one.\nfive green.", "eins.\nfünf Cologne.")
+    page.translate("one.\nseven green.", "eins.\nsieben Cologne.")
     page.one("#tab-inside").click()
     page.until(lambda: page.all("#sentence option"))
-    assert [one.text for one in page.all("#sentence option")] == ["1. one.", "2. five green."]
+    assert [one.text for one in page.all("#sentence option")] == ["1. one.", "2. seven green."]
     assert not page.all("#inside-told .notice")
     page.script("arguments[0].focus()", page.one("#sentence"))
     page.press(Keyboard.ARROW_DOWN)
-    page.until_text("#inside-told", "found “fünf grün.”.")
+    page.until_text("#inside-told", "found “sieben grün.”.")
     assert page.focused().get_attribute("id") == "sentence"
-    assert [one.text for one in page.all("#inside-shown p.text .word")] == ["fünf", "Cologne."]
+    assert [one.text for one in page.all("#inside-shown p.text .word")] == ["sieben", "Cologne."]
     assert page.all(".tree .edge.best")
     page.all("button.head")[0].click()
     page.one("#head-off").click()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from attendo.training import shared_sum
 from attendo.training.team import Team, TeamLostError, joined_team, rank_in_environment, started_team
 
 SECONDS = 120  # more than any of this takes; a team that waits for ever is a failure, not a hang
@@ -34,7 +35,15 @@ def test_a_team_of_one_talks_to_nobody() -> None:
         assert alone.size == 1
 
 
-def test_gradients_are_added_up_and_absent_ones_stay_absent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [True, False])
+def test_gradients_are_added_up_and_absent_ones_stay_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """In memory that all see, where there is such, and by gloo."""
+    folder = tmp_path / "shared"
+    if shared:
+        folder.mkdir()
+    monkeypatch.setattr(shared_sum, "FOLDER", folder)
     command = follower(
         tmp_path,
         """
@@ -44,6 +53,11 @@ def test_gradients_are_added_up_and_absent_ones_stay_absent(tmp_path: Path) -> N
         assert total == 1.0 + 2 * 0.25, total
         assert torch.equal(everywhere.grad, torch.full((2, 3), 6.0)), everywhere.grad
         assert nowhere.grad is None
+        for again in range(5):
+            everywhere.grad = torch.full((2, 3), float(again * team.rank))
+            team.add_gradients([everywhere, here, there, nowhere], 0.0)
+            assert team.agreed(False)
+            assert everywhere.grad.unique().tolist() == [3.0 * again + 7]
         assert team.from_leader("nothing") == {"word": 1}
         team.gather(torch.tensor([team.rank, 7]))
         """,
@@ -56,10 +70,28 @@ def test_gradients_are_added_up_and_absent_ones_stay_absent(tmp_path: Path) -> N
         assert torch.equal(here.grad, torch.full((2, 3), 3.0))
         assert torch.equal(there.grad, torch.full((2, 3), 10.0))  # type: ignore[arg-type]
         assert nowhere.grad is None
+        for again in range(5):
+            everywhere.grad = torch.full((2, 3), 7.0)
+            team.add_gradients([everywhere, here, there, nowhere], 0.0)
+            assert everywhere.grad.unique().tolist() == [3.0 * again + 7]
+            everywhere.grad.zero_()  # it is each rank's own
+            assert team.agreed(True)
+        assert (team._shared is not None) == shared
         assert team.from_leader({"word": 1}) == {"word": 1}
         gathered = team.gather(torch.tensor([0, 7]))
     assert [tensor.tolist() for tensor in gathered] == [[0, 7], [1, 7], [2, 7]]
     assert not torch.distributed.is_initialized()
+    assert not list(folder.glob("*"))
+
+
+def test_without_room_there_is_no_shared_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*_: int) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(shared_sum, "FOLDER", tmp_path)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert shared_sum.reserve(size=2, length=7) == ""
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_process_that_dies_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,410 @@
+/* What takes most of a training step on a CPU, for one thread and float32: products, attention, the loss, dropout.
+ *
+ * Every function here has a slow twin in torch, which serves where this library was not built, and a test that their
+ * numbers agree. It is compiled once for each instruction set (see pyproject.toml); attendo/native/__init__.py chooses.
+ * Everything is built on `tile`, a product small enough that its result stays in registers.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define LANES 16 /* floats in a register */
+#define ROWS 12  /* of a tile: 2 * ROWS registers hold the result, and a few are left for what is multiplied */
+#elif defined(__AVX2__)
+#define LANES 8
+#define ROWS 6
+#elif defined(__aarch64__)
+#define LANES 4
+#define ROWS 12
+#else
+#define LANES 4
+#define ROWS 6
+#endif
+#define COLUMNS (2 * LANES)
+
+typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint8_t bvec __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+#define ALWAYS static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+ALWAYS vec load(const float *from) { return *(const vec *)from; }
+ALWAYS void store(float *to, vec x) { *(vec *)to = x; }
+ALWAYS vec all(float x) { return x - (vec){0}; }
+ALWAYS vec where(ivec condition, vec a, vec b) { return (vec)(((ivec)a & condition) | ((ivec)b & ~condition)); }
+ALWAYS vec larger(vec a, vec b) { return where(a > b, a, b); }
+static long smaller(long a, long b) { return a < b ? a : b; }
+static long rounded_up(long n, long to) { return (n + to - 1) / to * to; }
+
+ALWAYS float sum_of(vec x) { /* by halves, which takes fewer steps than one by one */
+    float half[LANES];
+    store(half, x);
+    for (int n = LANES / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++) half[i] += half[i + n];
+    return half[0];
+}
+
+/* e^x for x <= 88; 0 below -87. x = n log 2 + r, and e^r is a polynomial (Cephes' expf). */
+ALWAYS vec exponential(vec x) {
+    ivec some = x > -87.0f;
+    x = larger(x, all(-87.0f));
+    vec shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, in the lowest bits */
+    ivec n = (ivec)shifted - (ivec)all(12582912.0f);
+    vec rounded = shifted - 12582912.0f;
+    vec r = x - rounded * 0.693359375f + rounded * 2.12194440e-4f;
+    vec p = all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    return where(some, p * (vec)((n + 127) << 23), (vec){0});
+}
+
+/* Memory for intermediate results, which every thread keeps from call to call. */
+static float *scratch(int which, size_t floats) {
+    static _Thread_local float *kept[4];
+    static _Thread_local size_t sizes[4];
+    if (sizes[which] < floats) {
+        free(kept[which]);
+        kept[which] = aligned_alloc(64, rounded_up(floats * sizeof(float), 64));
+        sizes[which] = kept[which] == NULL ? 0 : floats;
+    }
+    return kept[which];
+}
+
+/* --- products ------------------------------------------------------------------------------------------------------ */
+
+/* C[i, j] = Σ_k A(i, k) B[k, j] (+ C[i, j]) for `rows` rows and `vectors` * LANES columns.
+ * A(i, k) is A[i * ai + k * ak]; rows of B are `ldb` apart, those of C `ldc`. */
+ALWAYS void tile_of(const int rows, const int vectors, long K, const float *A, long ai, long ak, const float *B,
+                    long ldb, float *C, long ldc, int add) {
+    vec c[ROWS][2];
+    UNROLL for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(C + i * ldc, 1);
+        if (vectors == 2 && LANES == 16) __builtin_prefetch(C + i * ldc + LANES, 1);
+        c[i][0] = c[i][1] = (vec){0};
+    }
+    for (long k = 0; k < K; k++) {
+        vec b0 = load(B + k * ldb), b1 = {0};
+        if (vectors == 2) b1 = load(B + k * ldb + LANES);
+        UNROLL for (int i = 0; i < rows; i++) {
+            vec a = all(A[i * ai + k * ak]);
+            c[i][0] += a * b0;
+            if (vectors == 2) c[i][1] += a * b1;
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++) {
+        if (add) {
+            c[i][0] += load(C + i * ldc);
+            if (vectors == 2) c[i][1] += load(C + i * ldc + LANES);
+        }
+        store(C + i * ldc, c[i][0]);
+        if (vectors == 2) store(C + i * ldc + LANES, c[i][1]);
+    }
+}
+
+#define CASE(n, v) \
+    case n: tile_of(n, v, K, A, ai, ak, B, ldb, C, ldc, add); return;
+#if ROWS == 12
+#define CASES(v) CASE(1, v) CASE(2, v) CASE(3, v) CASE(4, v) CASE(5, v) CASE(6, v) \
+    CASE(7, v) CASE(8, v) CASE(9, v) CASE(10, v) CASE(11, v) CASE(12, v)
+#else
+#define CASES(v) CASE(1, v) CASE(2, v) CASE(3, v) CASE(4, v) CASE(5, v) CASE(6, v)
+#endif
+
+static void wide_tile(long rows, long K, const float *A, long ai, long ak, const float *B, long ldb, float *C, long ldc,
+                      int add) {
+    switch (rows) { CASES(2) }
+}
+
+static void narrow_tile(long rows, long K, const float *A, long ai, long ak, const float *B, long ldb, float *C,
+                        long ldc, int add) {
+    switch (rows) { CASES(1) }
+}
+
+/* The same for any number of rows, in tiles as equal as can be, and a multiple of LANES columns. */
+static void product(long M, long N, long K, const float *A, long ai, long ak, const float *B, long ldb, float *C,
+                    long ldc, int add) {
+    long tiles = rounded_up(M, ROWS) / ROWS, most = tiles ? rounded_up(M, tiles) / tiles : 1;
+    for (long j = 0; j < N; j += COLUMNS)
+        for (long i = 0; i < M; i += most) {
+            long rows = smaller(most, M - i);
+            if (N - j >= COLUMNS)
+                wide_tile(rows, K, A + i * ai, ai, ak, B + j, ldb, C + i * ldc + j, ldc, add);
+            else
+                narrow_tile(rows, K, A + i * ai, ai, ak, B + j, ldb, C + i * ldc + j, ldc, add);
+        }
+}
+
+/* to[k, n] = from[n, k], with zeros up to `width` in each row of the result. */
+static void transposed(const float *from, long stride, long N, long K, float *to, long width) {
+    for (long n = 0; n < N; n++)
+        for (long k = 0; k < K; k++) to[k * width + n] = from[n * stride + k];
+    for (long k = 0; k < K && N < width; k++) memset(to + k * width + N, 0, (width - N) * sizeof(float));
+}
+
+/* --- attention ----------------------------------------------------------------------------------------------------- */
+
+#define QUERIES_AT_ONCE 48 /* a multiple of LANES */
+
+typedef struct {
+    float *at;
+    long batch, head, position; /* how far apart they are; features stand side by side */
+} heads;
+
+ALWAYS float *of(heads x, long b, long h, long t) { return x.at + b * x.batch + h * x.head + t * x.position; }
+
+typedef struct {
+    const uint8_t *at; /* 1 where a query may attend, or NULL: everywhere */
+    long batch, head, query, key;
+} mask;
+
+/* 0 where query t may attend to key s and -inf elsewhere, [S, width]: made from a mask, and kept while that is `of`. */
+typedef struct {
+    float *at;
+    const uint8_t *of;
+    long width;
+} seen;
+
+/* P[s, t] = softmax_s(scale q_t · k_s) where the mask allows, else 0: a row for each key and a column for each of T
+ * queries, so that softmax needs no sums across a register. queries: [d_key, width]. */
+static void probabilities(const float *queries, const float *K, long T, long S, long width, long d_key, float scale,
+                          const uint8_t *allowed, mask may, seen *hidden, float *P) {
+    product(S, width, d_key, K, d_key, 1, queries, width, P, width, 0);
+    if (allowed != NULL && (allowed != hidden->of || width != hidden->width)) {
+        for (long s = 0; s < S; s++)
+            for (long t = 0; t < T; t++)
+                hidden->at[s * width + t] = allowed[t * may.query + s * may.key] ? 0 : -INFINITY;
+        hidden->of = allowed, hidden->width = width;
+    }
+    for (long t = 0; t < width; t += LANES) {
+        vec most = all(-1e30f), sum = {0};
+        for (long s = 0; s < S; s++) {
+            vec x = load(P + s * width + t) * scale;
+            if (allowed != NULL) x += load(hidden->at + s * width + t);
+            store(P + s * width + t, x);
+            most = larger(most, x);
+        }
+        for (long s = 0; s < S; s++) {
+            vec p = exponential(load(P + s * width + t) - most);
+            store(P + s * width + t, p);
+            sum += p;
+        }
+        vec share = 1 / larger(sum, all(1e-30f)); /* 0 where nothing may be attended to */
+        for (long s = 0; s < S; s++) store(P + s * width + t, load(P + s * width + t) * share);
+    }
+}
+
+ALWAYS const uint8_t *allowed_for(mask may, long b, long h, long t) {
+    return may.at == NULL ? NULL : may.at + b * may.batch + h * may.head + t * may.query;
+}
+
+/* Rows that may be far apart, one after the other: at some distances all would have the same place in the cache. */
+static void gathered(const float *from, long stride, long N, long K, float *to) {
+    for (long n = 0; n < N; n++) memcpy(to + n * K, from + n * stride, K * sizeof(float));
+}
+
+/* out = softmax(scale Q Kᵀ) V for each sentence and head. `group` heads of queries share one of keys and values.
+ * Sizes: B sentences, H heads, T queries, S keys; d_value is a multiple of LANES. */
+void attend(heads q, heads k, heads v, heads out, mask may, long B, long H, long group, long T, long S, long d_key,
+            long d_value, float scale) {
+    long most = QUERIES_AT_ONCE;
+    float *queries = scratch(0, d_key * most), *P = scratch(1, S * most);
+    float *K = scratch(2, S * (d_key + d_value)), *V = K + S * d_key;
+    seen hidden = {scratch(3, S * most), NULL, 0};
+    for (long b = 0; b < B; b++)
+        for (long h = 0; h < H; h++) {
+            if (h % group == 0) {
+                gathered(of(k, b, h / group, 0), k.position, S, d_key, K);
+                gathered(of(v, b, h / group, 0), v.position, S, d_value, V);
+            }
+            for (long t = 0; t < T; t += most) {
+                long n = smaller(most, T - t), width = rounded_up(n, LANES);
+                transposed(of(q, b, h, t), q.position, n, d_key, queries, width);
+                probabilities(queries, K, n, S, width, d_key, scale, allowed_for(may, b, h, t), may, &hidden, P);
+                product(n, d_value, S, P, 1, width, V, d_value, of(out, b, h, t), out.position, 0);
+            }
+        }
+}
+
+/* The gradients of q, k and v, from that of out. With P computed anew and G that of out:
+ *     dV = Pᵀ G,   dP = G Vᵀ,   dS = P (dP - Σ_s P dP) scale,   dQ = dS K,   dK = dSᵀ Q.
+ * d_key and d_value are multiples of LANES. */
+void attend_backward(heads q, heads k, heads v, heads grad, heads dq, heads dk, heads dv, mask may, long B, long H,
+                     long group, long T, long S, long d_key, long d_value, float scale) {
+    long most = QUERIES_AT_ONCE, both = d_key + d_value;
+    float *queries = scratch(0, 2 * both * most), *gradients = queries + d_key * most;
+    float *Q = gradients + d_value * most, *G = Q + d_key * most;
+    float *P = scratch(1, 2 * S * most), *D = P + S * most;
+    float *K = scratch(2, S * both), *V = K + S * d_key;
+    seen hidden = {scratch(3, S * most), NULL, 0};
+    for (long b = 0; b < B; b++)
+        for (long h = 0; h < H; h++) {
+            long g = h / group;
+            if (h % group == 0) {
+                gathered(of(k, b, g, 0), k.position, S, d_key, K);
+                gathered(of(v, b, g, 0), v.position, S, d_value, V);
+            }
+            for (long t = 0; t < T; t += most) {
+                long n = smaller(most, T - t), width = rounded_up(n, LANES);
+                int add = h % group != 0 || t > 0;
+                gathered(of(q, b, h, t), q.position, n, d_key, Q);
+                gathered(of(grad, b, h, t), grad.position, n, d_value, G);
+                transposed(Q, d_key, n, d_key, queries, width);
+                transposed(G, d_value, n, d_value, gradients, width);
+                probabilities(queries, K, n, S, width, d_key, scale, allowed_for(may, b, h, t), may, &hidden, P);
+                product(S, d_value, n, P, width, 1, G, d_value, of(dv, b, g, 0), dv.position, add);
+                product(S, width, d_value, V, d_value, 1, gradients, width, D, width, 0);
+                for (long i = 0; i < width; i += LANES) {
+                    vec mean = {0};
+                    for (long s = 0; s < S; s++) mean += load(P + s * width + i) * load(D + s * width + i);
+                    for (long s = 0; s < S; s++) {
+                        vec d = load(D + s * width + i);
+                        store(D + s * width + i, load(P + s * width + i) * (d - mean) * scale);
+                    }
+                }
+                product(n, d_key, S, D, 1, width, K, d_key, of(dq, b, h, t), dq.position, 0);
+                product(S, d_key, n, D, width, 1, Q, d_key, of(dk, b, g, 0), dk.position, add);
+            }
+        }
+}
+
+/* --- the loss ------------------------------------------------------------------------------------------------------ */
+
+#define LOGITS_AT_ONCE (1 << 22) /* floats */
+#define WORDS_AT_ONCE 240        /* a multiple of ROWS */
+
+/* Label-smoothed cross-entropy of x Wᵀ + b, and the gradients of x, W and b, without ever holding all logits.
+ *
+ * x: [N, D], W: [V, D], b: [V]; loss: [N]. dx, dW, db may be NULL: then only the loss is computed; D is a multiple of
+ * LANES. Logits are held transposed, a row for each word and a column for each position, so that softmax over words
+ * needs no sums across a register and W is read as it lies. */
+void cross_entropy(const float *x, const float *W, const float *b, const int64_t *target, float *loss, float *dx,
+                   float *dW, float *db, long N, long V, long D, float smoothing) {
+    long block = smaller(256, LOGITS_AT_ONCE / V / COLUMNS * COLUMNS);
+    block = block < COLUMNS ? COLUMNS : block;
+    float *logits = scratch(0, V * block), *columns = scratch(1, D * block), *numbers = scratch(2, 4 * block);
+    float *largest = numbers, *total = numbers + block, *sum = numbers + 2 * block, *share = numbers + 3 * block;
+    if (dW != NULL) memset(dW, 0, V * D * sizeof(float));
+    if (db != NULL) memset(db, 0, V * sizeof(float));
+
+    for (long start = 0; start < N; start += block) {
+        long n = smaller(block, N - start), width = rounded_up(n, COLUMNS);
+        /* panels of COLUMNS positions: [width / COLUMNS][D][COLUMNS] */
+        for (long j = 0; j < width; j += COLUMNS)
+            transposed(x + (start + j) * D, D, smaller(COLUMNS, n - j), D, columns + j * D, COLUMNS);
+        for (long j = 0; j < width; j++) largest[j] = -INFINITY, total[j] = 0, sum[j] = 0;
+
+        for (long word = 0; word < V; word += WORDS_AT_ONCE) {
+            long words = smaller(WORDS_AT_ONCE, V - word);
+            for (long j = 0; j < width; j += COLUMNS)
+                for (long i = word; i < word + words; i += ROWS) {
+                    long rows = smaller(ROWS, word + words - i);
+                    float *z = logits + i * width + j;
+                    wide_tile(rows, D, W + i * D, D, 1, columns + j * D, COLUMNS, z, width, 0);
+                    for (int half = 0; half < COLUMNS; half += LANES) {
+                        vec most = load(largest + j + half), all_of_them = load(sum + j + half);
+                        for (long r = 0; r < rows; r++) {
+                            vec logit = load(z + r * width + half) + b[i + r];
+                            store(z + r * width + half, logit);
+                            most = larger(most, logit);
+                            all_of_them += logit;
+                        }
+                        store(largest + j + half, most);
+                        store(sum + j + half, all_of_them);
+                    }
+                }
+        }
+        for (long i = 0; i < n; i++) loss[start + i] = logits[target[start + i] * width + i]; /* for now */
+        for (long i = 0; i < V; i++)
+            for (long j = 0; j < width; j += LANES) {
+                vec p = exponential(load(logits + i * width + j) - load(largest + j));
+                store(logits + i * width + j, p);
+                store(total + j, load(total + j) + p);
+            }
+        for (long i = 0; i < n; i++)
+            loss[start + i] = largest[i] + logf(total[i]) - (1 - smoothing) * loss[start + i] - smoothing * sum[i] / V;
+        if (dx == NULL) continue;
+
+        /* G = p / Σp - smoothing / V - (1 - smoothing) at the target; 0 where there is no position. */
+        for (long j = 0; j < width; j++) share[j] = j < n ? 1 / total[j] : 0, sum[j] = j < n ? smoothing / V : 0;
+        for (long i = 0; i < n; i++) /* the others are subtracted below */
+            logits[target[start + i] * width + i] -= (1 - smoothing) * total[i];
+        for (long word = 0; word < V; word += WORDS_AT_ONCE) {
+            long words = smaller(WORDS_AT_ONCE, V - word);
+            float *G = logits + word * width;
+            for (long i = 0; i < words; i++) {
+                vec over_positions = {0};
+                for (long j = 0; j < width; j += LANES) {
+                    vec g = load(G + i * width + j) * load(share + j) - load(sum + j);
+                    store(G + i * width + j, g);
+                    over_positions += g;
+                }
+                db[word + i] += sum_of(over_positions);
+            }
+            product(words, D, n, G, width, 1, x + start * D, D, dW + word * D, D, 1);
+            product(n, D, words, G, 1, width, W + word * D, D, dx + start * D, D, word > 0);
+        }
+    }
+}
+
+/* --- dropout ------------------------------------------------------------------------------------------------------- */
+
+/* out = x + y * keep * scale; without x: y * keep * scale. keep is 0 or 1. */
+void add_dropped(const float *x, const float *y, const uint8_t *keep, float scale, float *out, long n) {
+    if (x == NULL)
+        for (long i = 0; i < n; i++) out[i] = y[i] * (keep[i] * scale);
+    else
+        for (long i = 0; i < n; i++) out[i] = x[i] + y[i] * (keep[i] * scale);
+}
+
+/* --- linear layers ------------------------------------------------------------------------------------------------- */
+
+#define ROWS_AT_ONCE 96
+
+/* y = x Wᵀ + b: x: [M, K], W: [N, K], y: [M, N]; b may be NULL. */
+void linear(const float *x, const float *W, const float *b, float *y, long M, long N, long K) {
+    float *panels = scratch(0, rounded_up(N, COLUMNS) * K);
+    for (long j = 0; j < N; j += COLUMNS)
+        transposed(W + j * K, K, smaller(COLUMNS, N - j), K, panels + j * K, COLUMNS);
+    float edge[ROWS * COLUMNS];
+    for (long m = 0; m < M; m += ROWS_AT_ONCE)
+        for (long j = 0; j < N; j += COLUMNS)
+            for (long i = m; i < smaller(M, m + ROWS_AT_ONCE); i += ROWS) {
+                long rows = smaller(ROWS, smaller(M, m + ROWS_AT_ONCE) - i), columns = smaller(COLUMNS, N - j);
+                float *to = y + i * N + j;
+                if (columns == COLUMNS) {
+                    if (b != NULL)
+                        for (long r = 0; r < rows; r++) memcpy(to + r * N, b + j, COLUMNS * sizeof(float));
+                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, to, N, b != NULL);
+                } else {
+                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, edge, COLUMNS, 0);
+                    for (long r = 0; r < rows; r++)
+                        for (long c = 0; c < columns; c++)
+                            to[r * N + c] = edge[r * COLUMNS + c] + (b == NULL ? 0 : b[j + c]);
+                }
+            }
+}
+
+/* dx (+)= g W, dW = gᵀ x, db = Σ g; each may be NULL. K is a multiple of LANES. */
+void linear_backward(const float *g, const float *x, const float *W, float *dx, float *dW, float *db, long M,
+                     long N, long K, int add) {
+    if (dx != NULL)
+        for (long m = 0; m < M; m += ROWS_AT_ONCE)
+            for (long n = 0; n < N; n += 512)
+                product(smaller(ROWS_AT_ONCE, M - m), K, smaller(512, N - n), g + m * N + n, N, 1, W + n * K, K,
+                        dx + m * K, K, add || n > 0);
+    if (dW != NULL)
+        for (long m = 0; m < M; m += 256)
+            product(N, K, smaller(256, M - m), g + m * N, 1, N, x + m * K, K, dW, K, m > 0);
+    if (db != NULL) {
+        memset(db, 0, N * sizeof(float));
+        for (long m = 0; m < M; m++)
+            for (long n = 0; n < N; n++) db[n] += g[m * N + n];
+    }
+}

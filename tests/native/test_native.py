@@ -1,0 +1,236 @@
+"""The compiled kernels beside their slow twins: the same numbers, whatever the sizes, from every library."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attendo import native
+from attendo.data.batch import make_batch
+from attendo.models.settings import TransformerConfig
+from attendo.models.transformer import build
+from attendo.nn.attention import fused_attention
+from attendo.nn.dropout import Dropout
+from attendo.nn.linear import Linear, joint_products
+from attendo.training.loss import batch_loss, projected_cross_entropy
+
+CI = "CI" in os.environ
+
+
+@pytest.fixture(params=native.LANES, autouse=True)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param not in native.there():
+        if CI and request.param == "plain":
+            pytest.fail("attendo/native was not built: is there a C compiler?")
+        pytest.skip(f"no {request.param} here: it was not built, or this processor has no such instructions")
+    monkeypatch.setattr(native, "name", lambda: request.param)
+    assert native.serves(torch.zeros(1))
+
+
+def by_both(monkeypatch: pytest.MonkeyPatch, compute: Callable[[], Any]) -> tuple[Any, Any]:
+    """What the library gives, and what torch gives."""
+    fast = compute()
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "name", lambda: None)
+        return fast, compute()
+
+
+def gradients_of(out: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """out, and the gradients of the inputs from the same one each time."""
+    upstream = torch.randn(out.shape, generator=torch.Generator().manual_seed(9)) / 4
+    return out.detach(), *torch.autograd.grad(out, inputs, upstream)
+
+
+def assert_close(fast: Any, slow: Any) -> None:
+    for one, other in zip(fast, slow, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "n_out"), [(1, 1), (7, 5), (13, 37), (101, 64), (211, 131), (19, 601)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear(monkeypatch: pytest.MonkeyPatch, rows: int, n_out: int, bias: bool) -> None:
+    torch.manual_seed(rows)
+    layer, x = Linear(48, n_out, bias=bias), torch.randn(rows, 48, requires_grad=True)
+    fast, slow = by_both(monkeypatch, lambda: gradients_of(layer(x), x, *layer.parameters()))
+    assert_close(fast, slow)
+
+
+def test_several_linear_layers_of_one_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    layers, x = [Linear(32, n) for n in (7, 48, 3)], torch.randn(5, 11, 32, requires_grad=True)
+    parameters = [parameter for layer in layers for parameter in layer.parameters()]
+
+    def compute() -> tuple[Tensor, ...]:
+        first, second, third = joint_products(x, layers)
+        return gradients_of(torch.cat([first.sin(), second, third], dim=-1), x, *parameters)
+
+    assert_close(*by_both(monkeypatch, compute))
+
+
+def test_an_output_that_is_not_used_has_no_gradient() -> None:
+    layers, x = [Linear(16, 3), Linear(16, 5)], torch.randn(7, 16, requires_grad=True)
+    joint_products(x, layers)[1].sum().backward()
+    assert layers[0].weight.grad is None
+    torch.testing.assert_close(x.grad, layers[1].weight.sum(0).expand(7, 16))
+
+
+def test_rows_that_are_not_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(2)
+    layer, wide = Linear(16, 5), torch.randn(7, 32, requires_grad=True)
+    compute = lambda: gradients_of(layer(wide[:, ::2]).t(), wide, layer.weight)  # noqa: E731
+    assert_close(*by_both(monkeypatch, compute))
+
+
+MASKS = ("none", "padding", "causal", "each head its own")
+
+
+def masked(kind: str, B: int, H: int, T: int, S: int) -> Tensor | None:
+    match kind:
+        case "padding":
+            return (torch.arange(S) < torch.randint(1, S + 1, (B, 1)))[:, None, None]
+        case "causal":
+            return torch.ones(T, S, dtype=torch.bool).tril(S - T)
+        case "each head its own":
+            return (torch.rand(B, H, T, S) < 0.7) | torch.eye(T, S, dtype=torch.bool)
+    return None
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (7, 7), (5, 19), (61, 61), (113, 131)])
+def test_attention(monkeypatch: pytest.MonkeyPatch, kind: str, T: int, S: int) -> None:
+    torch.manual_seed(T)
+    B, H = 3, 2
+    queries = torch.randn(B, T, 3, H, 16)[:, :, 0].transpose(1, 2).requires_grad_()  # from one product for all three
+    keys = torch.randn(B, S, H, 16).transpose(1, 2).requires_grad_()
+    values = torch.randn(B, S, H, 32).transpose(1, 2).requires_grad_()
+    mask = masked(kind, B, H, T, S)
+    assert_close(
+        *by_both(
+            monkeypatch,
+            lambda: gradients_of(fused_attention(queries, keys, values, scale=0.3, mask=mask), queries, keys, values),
+        )
+    )
+
+
+def test_attention_of_which_several_heads_share_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(3)
+    queries = torch.randn(2, 6, 53, 16, requires_grad=True)
+    keys, values = (torch.randn(2, 2, 17, 16, requires_grad=True) for _ in range(2))
+    compute = lambda: gradients_of(fused_attention(queries, keys, values, scale=0.25), queries, keys, values)  # noqa: E731
+    assert_close(*by_both(monkeypatch, compute))
+
+
+def test_attention_to_nothing_is_zero_and_has_no_gradient() -> None:
+    queries, keys, values = (torch.randn(1, 1, 3, 16, requires_grad=True) for _ in range(3))
+    mask = torch.tensor([[True, True, True], [False, False, False], [True, False, True]])
+    out = fused_attention(queries, keys, values, scale=1.0, mask=mask)
+    out.sum().backward()
+    assert (out[0, 0, 1] == 0).all()
+    assert queries.grad is not None
+    assert (queries.grad[0, 0, 1] == 0).all()
+    assert queries.grad.isfinite().all()
+
+
+def test_scores_that_differ_a_lot(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(4)
+    queries, keys, values = (torch.randn(1, 1, 9, 16, requires_grad=True) for _ in range(3))
+    compute = lambda: gradients_of(fused_attention(queries, keys, values, scale=40.0), queries, keys, values)  # noqa: E731
+    (fast, *_), (slow, *_) = by_both(monkeypatch, compute)
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("N", "V"), [(1, 2), (37, 3), (67, 101), (300, 1009), (29, 20_011)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss(monkeypatch: pytest.MonkeyPatch, N: int, V: int, smoothing: float) -> None:
+    torch.manual_seed(V)
+    hidden = torch.randn(N, 32, requires_grad=True)
+    weight, bias = (torch.randn(V, 32) / 4).requires_grad_(), torch.randn(V, requires_grad=True)
+    target = torch.randint(V, (N,))
+
+    def compute() -> tuple[Tensor, ...]:
+        loss = projected_cross_entropy(hidden, weight, bias, target, smoothing)
+        return loss.detach() / N, *torch.autograd.grad(loss * 0.5, (hidden, weight, bias))
+
+    fast, slow = by_both(monkeypatch, compute)
+    assert_close(fast, slow)
+    exact = F.cross_entropy(
+        hidden.double() @ weight.double().T + bias.double(), target, label_smoothing=smoothing, reduction="mean"
+    )
+    torch.testing.assert_close(fast[0].double(), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_logits_that_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(5)
+    hidden, weight = torch.randn(19, 16, requires_grad=True), (torch.randn(103, 16) * 50).requires_grad_()
+    bias, target = torch.full((103,), -1e9), torch.randint(50, (19,))  # ids that never come have such a bias
+    bias[:50] = 0
+
+    def compute() -> tuple[Tensor, ...]:
+        loss = projected_cross_entropy(hidden, weight, bias, target, 0.0)
+        return loss.detach(), *torch.autograd.grad(loss, (hidden, weight))
+
+    fast, slow = by_both(monkeypatch, compute)
+    for one, other in zip(fast, slow, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+def test_dropout_that_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = torch.randn(7, 131, requires_grad=True), torch.randn(7, 131, requires_grad=True)
+    dropout = Dropout(0.3)
+
+    def compute() -> tuple[Tensor, ...]:
+        torch.manual_seed(6)
+        return gradients_of(dropout.added(x, y), x, y)
+
+    fast, slow = by_both(monkeypatch, compute)
+    for one, other in zip(fast, slow, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+    dropout.eval()
+    torch.testing.assert_close(dropout.added(x, y), x + y)
+
+
+@pytest.mark.parametrize("place", ["post", "pre"])
+def test_a_whole_model(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    torch.manual_seed(7)
+    model = build(
+        TransformerConfig(
+            source_vocab_size=53,
+            target_vocab_size=53,
+            d_model=32,
+            d_ff=48,
+            n_heads=2,
+            n_encoder_layers=2,
+            n_decoder_layers=3,
+            norm_place=place,  # type: ignore[arg-type]
+            residual_dropout=0.2,
+        )
+    ).train()
+    batch = make_batch([[5, 7, 11], [13], [6] * 23], [[17, 19], [23, 29, 31], [8] * 17])
+
+    def compute() -> tuple[Tensor, ...]:
+        torch.manual_seed(8)
+        loss = batch_loss(model, batch, 0.1)
+        return loss.detach(), *torch.autograd.grad(loss, list(model.parameters()))
+
+    assert_close(*by_both(monkeypatch, compute))
+
+
+def test_what_it_does_not_serve() -> None:
+    x = torch.zeros(2, 16)
+    assert native.serves(x, x)
+    assert not native.serves(x, x.double())
+    assert not native.serves(x.to("meta"))
+    with torch.no_grad():
+        assert not native.serves(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not native.serves(x)
+    torch.set_num_threads(2)
+    try:
+        assert not native.serves(x)
+    finally:
+        torch.set_num_threads(1)
