@@ -47,7 +47,7 @@ class GPT(nn.Module):
     def hidden(self, ids_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """The vectors [B, T, D] of whole texts; the lengths are needed in training only, by norms over the batch."""
         real_BT = None if lengths_B is None else padding_mask(lengths_B, ids_BT.shape[1])[:, 0, 0]
-        vectors_BTD, _ = self.decoder(ids_BT, self.start(len(ids_BT)), real_BT)
+        vectors_BTD, _ = self.decoder(ids_BT, self.start(ids_BT.shape[0]), real_BT)
         return vectors_BTD
 
     def forward(self, ids_BT: Tensor) -> Tensor:

@@ -81,12 +81,12 @@ class Decoder(Stack, CachedDecoder):
 
     def start(self, memory_BSD: Tensor, memory_mask: Tensor) -> DecoderCache:
         """The cache before the first position: the memory's keys and values, computed once for each set of weights."""
-        blocks = list(dict.fromkeys(self.blocks))
-        attentions: list[MultiHeadAttention] = [block.cross_attention for block in blocks]  # type: ignore[misc]
+        blocks = list(self.blocks)  # asked for once: while it is traced, a model may give others each time
+        attentions: dict[nn.Module, MultiHeadAttention] = {block: block.cross_attention for block in blocks}  # type: ignore[misc]
         # A layer that is left out of a step must not get gradients of zero, by which Adam would still move it.
         apart = self.training and self.layer_drop > 0
-        made = dict(zip(blocks, joint_keys_values(memory_BSD, attentions, apart=apart), strict=True))
-        return DecoderCache(tuple(LayerCache(None, made[block]) for block in self.blocks), memory_mask, 0)
+        made = dict(zip(attentions, joint_keys_values(memory_BSD, list(attentions.values()), apart=apart), strict=True))
+        return DecoderCache(tuple(LayerCache(None, made[block]) for block in blocks), memory_mask, 0)
 
     def forward(
         self, target_BT: Tensor, cache: DecoderCache, real: Tensor | None = None

@@ -78,14 +78,12 @@ def serves(*tensors: Tensor) -> bool:
     """
     return (
         name() is not None
+        and all(type(tensor) in (Tensor, Parameter) for tensor in tensors)  # first: torch.export minds other questions
         and torch.is_grad_enabled()
         and torch.get_num_threads() == 1
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
-        and all(
-            tensor.dtype == torch.float32 and tensor.device.type == "cpu" and type(tensor) in (Tensor, Parameter)
-            for tensor in tensors
-        )
+        and all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
     )
 
 

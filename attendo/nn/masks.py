@@ -57,7 +57,7 @@ def span_mask(real_B11S: Tensor, span: Span | None) -> Tensor:
     if span is None:
         return real_B11S
     positions_S = torch.arange(real_B11S.shape[-1], device=real_B11S.device)
-    itself_TS = torch.eye(len(positions_S), dtype=torch.bool, device=real_B11S.device)
+    itself_TS = torch.eye(positions_S.shape[0], dtype=torch.bool, device=real_B11S.device)
     return (real_B11S & span.mask(positions_S[:, None], positions_S)) | itself_TS
 
 

@@ -49,7 +49,7 @@ class Patches(nn.Module):
     def forward(self, pixels_BCYX: Tensor) -> Tensor:
         x_BTD = self.projection(patches_of((pixels_BCYX - self.mean) / self.deviation, self.size))
         if self.token is not None:
-            x_BTD = torch.cat((self.token.expand(len(x_BTD), 1, -1), x_BTD), dim=1)
+            x_BTD = torch.cat((self.token.expand(x_BTD.shape[0], 1, -1), x_BTD), dim=1)
         if self.positions is not None:
             x_BTD = self.positions(x_BTD)
         return self.dropout(x_BTD)
