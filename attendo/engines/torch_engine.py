@@ -31,8 +31,7 @@ from attendo.nn.masks import padding_mask
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
-BATCH_TOKENS = 4096  # source positions translated at once
-SINGLE_TOKENS = 8192  # the same where a sentence has one prefix: fewer batches have fewer last steps of a few rows
+BATCH_TOKENS = 2048  # source positions translated at once
 SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
 IMPOSSIBLE = -1e4  # a logit that leaves nothing of a probability, and is a number
 
@@ -86,10 +85,13 @@ class TorchEngine:
         """
         # Every draw is a row of its own from the beginning: many draws of few sentences are as large as few of many.
         draws = options.n_best if options.sample else 1
-        positions = SINGLE_TOKENS if options.sample or options.beam == 1 else BATCH_TOKENS
+        positions = BATCH_TOKENS
+        if self.device.type == "cpu":  # something to do for each thread
+            total = sum(map(len, sources)) + len(sources)
+            positions = max(1, min(positions, -(-total // torch.get_num_threads())))
         held = phrases if phrases is not None and any(phrases) else None
         if held is not None:  # phrases widen the beam
-            positions = BATCH_TOKENS * inner_beam(options) // max(width(one, options) for one in held)
+            positions = positions * inner_beam(options) // max(width(one, options) for one in held)
         batches = sorted_batches(
             [len(ids) for ids in sources],
             batch_size=None if batch_size is None else max(1, batch_size // draws),

@@ -25,7 +25,7 @@ from attendo.nn.block import Block
 from attendo.nn.cache import DecoderCache, LayerCache
 from attendo.nn.embedding import Embedding, OutputProjection
 from attendo.nn.init import initialise, scale_by_depth
-from attendo.nn.lean import lean_block, lean_norm
+from attendo.nn.lean import lean_block, lean_norm, lean_output
 from attendo.nn.low_rank import LowRank
 from attendo.nn.masks import Span, causal_mask, span_mask
 
@@ -114,6 +114,7 @@ def lean_decoder(decoder: Decoder, output: OutputProjection) -> Step:
     made = {block: lean_block(block) for block in dict.fromkeys(decoder.blocks)}  # type: ignore[arg-type]
     blocks = [made[block] for block in decoder.blocks]
     final_norm = None if decoder.final_norm is None else lean_norm(decoder.final_norm)
+    logits = lean_output(output)
 
     def step(ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
         mask = None
@@ -130,7 +131,7 @@ def lean_decoder(decoder: Decoder, output: OutputProjection) -> Step:
         if decoder.scale != 1:
             x_ND = x_ND * decoder.scale
         longer = DecoderCache(tuple(layers), cache.memory_mask, cache.length + 1, cache.n_prefixes)
-        return output.aligned(x_ND), longer
+        return logits(x_ND), longer
 
     return step
 

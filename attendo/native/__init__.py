@@ -1,14 +1,16 @@
-"""What takes most of a training step on a CPU, compiled: attendo/native/kernels.c, called with tensors.
+"""What takes most of a training step on a CPU, and of a step of decoding, compiled: attendo/native/kernels.c, called with
+tensors.
 
 The library is built when attendo is installed, if there is a C compiler, once for each instruction set that it knows;
 without one everything is done by torch, as it is on a GPU, in other precisions and with several threads. Whoever calls
-a function here asks `serves` first, and does by torch what it does not serve: the slow twin.
+a function here asks `serves` first, or `decodes`, and does by torch what it does not serve: the slow twin.
 """
 
 import ctypes
 import functools
 import importlib.util
 import os
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -34,10 +36,13 @@ class _Mask(ctypes.Structure):
 
 _ARGUMENTS = {
     "attend": [*[_Heads] * 4, _Mask, *[_long] * 7, _float],
+    "attend_few": [*[_Heads] * 4, _Mask, *[_long] * 7, _float],
     "attend_backward": [*[_Heads] * 7, _Mask, *[_long] * 7, _float],
     "cross_entropy": [*[_pointer] * 8, *[_long] * 3, _float],
     "add_dropped": [*[_pointer] * 3, _float, _pointer, _long],
     "linear": [*[_pointer] * 4, *[_long] * 3],
+    "pack": [*[_pointer] * 2, *[_long] * 2],
+    "packed_linear": [*[_pointer] * 4, *[_long] * 4],
     "linear_backward": [*[_pointer] * 6, *[_long] * 3, ctypes.c_int],
 }
 
@@ -72,17 +77,25 @@ def _library() -> ctypes.CDLL:
 
 
 def serves(*tensors: Tensor) -> bool:
-    """Whether these can be handed to the functions below: float32 on a CPU with one thread, while gradients are made.
+    """Whether these can be handed to the functions below: float32 on a CPU with one thread.
 
     Tensors that only stand for others, as when a model is traced, have no numbers.
     """
     return (
         name() is not None
         and all(type(tensor) in (Tensor, Parameter) for tensor in tensors)  # first: torch.export minds other questions
-        and torch.is_grad_enabled()
         and torch.get_num_threads() == 1
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
+        and all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
+    )
+
+
+def decodes(*tensors: Tensor) -> bool:
+    """Whether `attend_few` and `PackedLinear` can have these: float32 on a CPU, while no gradients are made."""
+    return (
+        name() is not None
+        and not torch.is_grad_enabled()
         and all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
     )
 
@@ -101,10 +114,28 @@ def add_dropped(x: Tensor | None, y: Tensor, keep: Tensor, scale: float) -> Tens
 
 def attend(queries_BHTK: Tensor, keys_BGSK: Tensor, values_BGSK: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """softmax(scale Q Kᵀ) V, [B, H, T, K'], laid out as [B, T, H, K']. The mask is of booleans, [B, H, T, S]."""
+    return _attended(_library().attend, queries_BHTK, keys_BGSK, values_BGSK, mask, scale)
+
+
+def attend_few(
+    queries_BHTK: Tensor, keys_BGSK: Tensor, values_BGSK: Tensor, mask: Tensor | None, scale: float
+) -> Tensor:
+    """The same, faster where a sentence has a few queries."""
+    return _attended(_library().attend_few, queries_BHTK, keys_BGSK, values_BGSK, mask, scale)
+
+
+def _attended(
+    function: Callable[..., None],
+    queries_BHTK: Tensor,
+    keys_BGSK: Tensor,
+    values_BGSK: Tensor,
+    mask: Tensor | None,
+    scale: float,
+) -> Tensor:
     (B, H, T, K), (G, S), V = queries_BHTK.shape, keys_BGSK.shape[1:3], values_BGSK.shape[3]
     out_BHTV = queries_BHTK.new_empty(B, T, H, V).transpose(1, 2)
     given = map(_heads, (queries_BHTK, keys_BGSK, values_BGSK, out_BHTV))
-    _library().attend(*given, _mask(mask, (B, H, T, S)), B, H, H // G, T, S, K, V, scale)
+    function(*given, _mask(mask, (B, H, T, S)), B, H, H // G, T, S, K, V, scale)
     return out_BHTV
 
 
@@ -145,6 +176,29 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     out = x.new_empty(*x.shape[:-1], N)
     _library().linear(x.data_ptr(), weight.data_ptr(), _at(bias), out.data_ptr(), x.numel() // K, N, K)
     return out
+
+
+class PackedLinear:
+    """x Wᵀ + b of W and b as they are now, with W laid out as the product reads it. W: [N, K]."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.shape = weight.shape
+        N, K = weight.shape
+        self._panels = weight.new_empty((N + -N % (2 * lanes())) * K)
+        self._bias = None if bias is None else bias.contiguous()
+        weight = weight.contiguous()
+        _library().pack(weight.data_ptr(), self._panels.data_ptr(), N, K)
+
+    def __call__(self, x_MK: Tensor) -> Tensor:
+        return self.into(x_MK.new_empty(len(x_MK), self.shape[0]), x_MK)
+
+    def into(self, out_MN: Tensor, x_MK: Tensor) -> Tensor:
+        """Written into rows that may be far apart."""
+        (N, K), M = self.shape, len(x_MK)
+        x_MK = x_MK.contiguous()
+        given = (x_MK, self._panels, self._bias, out_MN)
+        _library().packed_linear(*map(_at, given), M, N, K, out_MN.stride(0))
+        return out_MN
 
 
 def linear_backward(

@@ -1,4 +1,5 @@
-/* What takes most of a training step on a CPU, for one thread and float32: products, attention, the loss, dropout.
+/* What takes most of a training step on a CPU, for one thread and float32: products, attention, the loss, dropout; and of
+ * a step of decoding.
  *
  * Every function here has a slow twin in torch, which serves where this library was not built, and a test that their
  * numbers agree. It is compiled once for each instruction set (see pyproject.toml); attendo/native/__init__.py chooses.
@@ -232,6 +233,42 @@ void attend(heads q, heads k, heads v, heads out, mask may, long B, long H, long
         }
 }
 
+/* The same, for a few queries of each sentence, as a step of decoding has them: one after the other.
+ * d_key and d_value are multiples of LANES. */
+void attend_few(heads q, heads k, heads v, heads out, mask may, long B, long H, long group, long T, long S, long d_key,
+                long d_value, float scale) {
+    long width = rounded_up(S, LANES);
+    float *p = scratch(0, width);
+    for (long s = S; s < width; s++) p[s] = -INFINITY;
+    for (long b = 0; b < B; b++)
+        for (long h = 0; h < H; h++)
+            for (long t = 0; t < T; t++) {
+                const float *query = of(q, b, h, t), *key = of(k, b, h / group, 0), *value = of(v, b, h / group, 0);
+                const uint8_t *allowed = allowed_for(may, b, h, t);
+                for (long s = 0; s < S; s++, key += k.position) {
+                    vec products = {0};
+                    for (long i = 0; i < d_key; i += LANES) products += load(query + i) * load(key + i);
+                    p[s] = allowed == NULL || allowed[s * may.key] ? sum_of(products) * scale : -INFINITY;
+                }
+                vec largest = all(-1e30f), total = {0};
+                for (long s = 0; s < width; s += LANES) largest = larger(largest, load(p + s));
+                float most = largest[0];
+                for (int i = 1; i < LANES; i++) most = largest[i] > most ? largest[i] : most;
+                for (long s = 0; s < width; s += LANES) {
+                    vec e = exponential(load(p + s) - most);
+                    total += e;
+                    store(p + s, e);
+                }
+                float sum = sum_of(total), share = sum > 0 ? 1 / sum : 0; /* 0 where nothing may be attended to */
+                for (long i = 0; i < d_value; i += LANES) {
+                    vec mean = {0};
+                    for (long s = 0; s < S; s++) mean += p[s] * load(value + s * v.position + i);
+                    store(of(out, b, h, t) + i, mean * share);
+                }
+                for (long s = S; s < width; s++) p[s] = -INFINITY;
+            }
+}
+
 /* The gradients of q, k and v, from that of out. With P computed anew and G that of out:
  *     dV = Pᵀ G,   dP = G Vᵀ,   dS = P (dP - Σ_s P dP) scale,   dQ = dS K,   dK = dSᵀ Q.
  * d_key and d_value are multiples of LANES. */
@@ -367,28 +404,38 @@ void add_dropped(const float *x, const float *y, const uint8_t *keep, float scal
 
 #define ROWS_AT_ONCE 96
 
-/* y = x Wᵀ + b: x: [M, K], W: [N, K], y: [M, N]; b may be NULL. */
-void linear(const float *x, const float *W, const float *b, float *y, long M, long N, long K) {
-    float *panels = scratch(0, rounded_up(N, COLUMNS) * K);
+/* W: [N, K] in the order in which a product reads it: [N / COLUMNS][K][COLUMNS], with zeros for what is not there. */
+void pack(const float *W, float *panels, long N, long K) {
     for (long j = 0; j < N; j += COLUMNS)
         transposed(W + j * K, K, smaller(COLUMNS, N - j), K, panels + j * K, COLUMNS);
+}
+
+/* y = x Wᵀ + b: x: [M, K], W: [N, K] as `pack` leaves it, y: [M, N], with rows `ldy` apart; b may be NULL. */
+void packed_linear(const float *x, const float *panels, const float *b, float *y, long M, long N, long K, long ldy) {
     float edge[ROWS * COLUMNS];
     for (long m = 0; m < M; m += ROWS_AT_ONCE)
         for (long j = 0; j < N; j += COLUMNS)
             for (long i = m; i < smaller(M, m + ROWS_AT_ONCE); i += ROWS) {
                 long rows = smaller(ROWS, smaller(M, m + ROWS_AT_ONCE) - i), columns = smaller(COLUMNS, N - j);
-                float *to = y + i * N + j;
+                float *to = y + i * ldy + j;
                 if (columns == COLUMNS) {
                     if (b != NULL)
-                        for (long r = 0; r < rows; r++) memcpy(to + r * N, b + j, COLUMNS * sizeof(float));
-                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, to, N, b != NULL);
+                        for (long r = 0; r < rows; r++) memcpy(to + r * ldy, b + j, COLUMNS * sizeof(float));
+                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, to, ldy, b != NULL);
                 } else {
                     wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, edge, COLUMNS, 0);
                     for (long r = 0; r < rows; r++)
                         for (long c = 0; c < columns; c++)
-                            to[r * N + c] = edge[r * COLUMNS + c] + (b == NULL ? 0 : b[j + c]);
+                            to[r * ldy + c] = edge[r * COLUMNS + c] + (b == NULL ? 0 : b[j + c]);
                 }
             }
+}
+
+/* The same of W as it is. */
+void linear(const float *x, const float *W, const float *b, float *y, long M, long N, long K) {
+    float *panels = scratch(0, rounded_up(N, COLUMNS) * K);
+    pack(W, panels, N, K);
+    packed_linear(x, panels, b, y, M, N, K, N);
 }
 
 /* dx (+)= g W, dW = gᵀ x, db = Σ g; each may be NULL. K is a multiple of LANES. */

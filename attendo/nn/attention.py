@@ -71,7 +71,7 @@ def fused_attention(
 ) -> Tensor:
     """softmax(scale * Q Kᵀ + bias) V by a fused kernel, which never holds all weights: [B, H, T, K]."""
     given = (queries_BHTK, keys_BGSK, values_BGSK)
-    if bias is None and native.serves(*given) and _fit(given, mask):
+    if bias is None and native.serves(*given) and fit(given, mask):
         return _NativeAttention.apply(*given, mask, scale)
     if bias is not None:  # the kernel takes one of the two
         mask = bias if mask is None else torch.where(mask, bias, -math.inf)
@@ -105,7 +105,7 @@ class _NativeAttention(torch.autograd.Function):
         return *native.attend_backward(gradient_BHTK, *ctx.saved_tensors, *ctx.rest), None, None  # type: ignore[attr-defined]
 
 
-def _fit(given: Sequence[Tensor], mask: Tensor | None) -> bool:
+def fit(given: Sequence[Tensor], mask: Tensor | None) -> bool:
     """Whether the compiled kernel knows these sizes."""
     sizes = all(x.stride(3) == 1 and x.shape[3] % native.lanes() == 0 for x in given)
     return sizes and (mask is None or mask.dtype == torch.bool)

@@ -13,13 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attendo.nn.attention import JoinedHeads, MultiHeadAttention, fused_attention
+from attendo import native
+from attendo.nn.attention import JoinedHeads, MultiHeadAttention, fit, fused_attention
 from attendo.nn.block import Block
 from attendo.nn.cache import KeysValues, LayerCache
+from attendo.nn.embedding import OutputProjection, aligned_rows
 from attendo.nn.feed_forward import FeedForward
 from attendo.nn.linear import joint_bias
 from attendo.nn.norm import LayerNorm, PostNorm, PreNorm
 from attendo.nn.positions import AttentionPositions
+
+LARGEST_PACKED = 1 << 22  # numbers
 
 Function = Callable[[Tensor], Tensor]
 Residual = Callable[[Tensor, Function], Tensor]
@@ -67,22 +71,19 @@ def lean_self_attention(attention: MultiHeadAttention) -> SelfAttention:
             return output_N1D.squeeze(1), past
 
         return ordinary
-    weight = torch.cat((query.weight, key.weight, value.weight))
-    bias = joint_bias((query, key, value))
+    projected = lean_linear(torch.cat((query.weight, key.weight, value.weight)), joint_bias((query, key, value)))
     sizes = [query.out_features, key.out_features, value.out_features]
     d_key, d_value, scale = attention.d_key, attention.d_value, attention.scoring.scale
-    output_weight, output_bias = output.weight, output.bias
+    joined = lean_linear(output.weight, output.bias)
 
     def attend(x_ND: Tensor, past: KeysValues | None, mask: Mask) -> tuple[Tensor, KeysValues]:
         N = x_ND.shape[0]
-        queries, keys, values = F.linear(x_ND, weight, bias).split(sizes, dim=1)
+        queries, keys, values = projected(x_ND).split(sizes, dim=1)
         attended = KeysValues(keys.view(N, -1, 1, d_key), values.view(N, -1, 1, d_value))
         if past is not None:
             attended = past.append(attended)
-        heads_NH1K = fused_attention(
-            queries.view(N, -1, 1, d_key), attended.keys_NHTK, attended.values_NHTK, scale=scale, mask=mask
-        )
-        return F.linear(heads_NH1K.reshape(N, -1), output_weight, output_bias), attended
+        heads_NH1K = lean_attention(queries.view(N, -1, 1, d_key), attended, mask, scale)
+        return joined(heads_NH1K.reshape(N, -1)), attended
 
     return attend
 
@@ -98,15 +99,13 @@ def lean_cross_attention(attention: MultiHeadAttention) -> CrossAttention:
             return output_BWD.reshape(x_ND.shape)
 
         return ordinary
-    weight, bias, output_weight, output_bias = attention.query.weight, attention.query.bias, output.weight, output.bias
+    query, joined = lean_linear(attention.query.weight, attention.query.bias), lean_linear(output.weight, output.bias)
     d_key, n_heads, scale = attention.d_key, attention.query.out_features // attention.d_key, attention.scoring.scale
 
     def attend(x_ND: Tensor, memory: KeysValues, mask: Mask) -> Tensor:
-        queries_BWHK = F.linear(x_ND, weight, bias).view(memory.keys_NHTK.shape[0], -1, n_heads, d_key)
-        heads_BHWK = fused_attention(
-            queries_BWHK.transpose(1, 2), memory.keys_NHTK, memory.values_NHTK, scale=scale, mask=mask
-        )
-        return F.linear(heads_BHWK.transpose(1, 2).reshape(x_ND.shape[0], -1), output_weight, output_bias)
+        queries_BWHK = query(x_ND).view(memory.keys_NHTK.shape[0], -1, n_heads, d_key)
+        heads_BHWK = lean_attention(queries_BWHK.transpose(1, 2), memory, mask, scale)
+        return joined(heads_BHWK.transpose(1, 2).reshape(x_ND.shape[0], -1))
 
     return attend
 
@@ -114,9 +113,32 @@ def lean_cross_attention(attention: MultiHeadAttention) -> CrossAttention:
 def lean_feed_forward(feed_forward: nn.Module) -> Function:
     if type(feed_forward) is not FeedForward:
         return feed_forward
-    inner, outer, activation = feed_forward.inner, feed_forward.outer, feed_forward.activation
-    inner_weight, inner_bias, outer_weight, outer_bias = inner.weight, inner.bias, outer.weight, outer.bias
-    return lambda x: F.linear(activation(F.linear(x, inner_weight, inner_bias)), outer_weight, outer_bias)
+    inner, outer = (lean_linear(one.weight, one.bias) for one in (feed_forward.inner, feed_forward.outer))
+    activation = feed_forward.activation
+    return lambda x: outer(activation(inner(x)))
+
+
+def lean_attention(queries_BHTK: Tensor, attended: KeysValues, mask: Mask, scale: float) -> Tensor:
+    """softmax(scale * Q Kᵀ) V for a few queries: [B, H, T, K]."""
+    given = queries_BHTK, attended.keys_NHTK, attended.values_NHTK
+    if native.decodes(*given) and fit(given, mask):
+        return native.attend_few(*given, mask, scale)
+    return fused_attention(*given, scale=scale, mask=mask)
+
+
+def lean_linear(weight: Tensor, bias: Tensor | None) -> Function:
+    """x Wᵀ + b. A large W is left to torch, which may have several threads for it."""
+    if native.decodes(weight) and weight.numel() <= LARGEST_PACKED:
+        return native.PackedLinear(weight, bias)
+    return lambda x: F.linear(x, weight, bias)
+
+
+def lean_output(output: OutputProjection) -> Function:
+    """Logits [N, V] in aligned rows."""
+    linear = lean_linear(output.weight, output.bias)
+    if not isinstance(linear, native.PackedLinear):
+        return output.aligned
+    return lambda x_ND: linear.into(aligned_rows(len(x_ND), len(output.weight), x_ND), x_ND)
 
 
 def lean_residual(residual: nn.Module) -> Residual:

@@ -10,6 +10,9 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from attendo import native
 
 
+FEWEST_ROWS = 64  # for which it pays to lay out W first, where no gradients are made
+
+
 class Linear(nn.Linear):
     """x Wᵀ + b. W: [out, in]; b: [out], or none."""
 
@@ -21,7 +24,8 @@ def joint_products(x: Tensor, linears: Sequence[nn.Linear]) -> tuple[Tensor, ...
     """linear(x) of each; where there are several, x gets its gradient at once."""
     weights, biases = [linear.weight for linear in linears], [linear.bias for linear in linears]
     given = [tensor for tensor in (x, *weights, *biases) if tensor is not None]
-    if native.serves(*given) and x.shape[-1] % native.lanes() == 0:
+    worthwhile = torch.is_grad_enabled() or x.numel() >= FEWEST_ROWS * x.shape[-1]
+    if worthwhile and native.serves(*given) and x.shape[-1] % native.lanes() == 0:
         return _NativeLinear.apply(x, *weights, *biases)
     if len(linears) == 1:
         return (F.linear(x, weights[0], biases[0]),)

@@ -85,6 +85,26 @@ def test_rows_that_are_not_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_close(*by_both(monkeypatch, compute))
 
 
+@pytest.mark.parametrize(("rows", "n_out", "n_in"), [(1, 1, 1), (7, 5, 13), (13, 37, 48), (101, 64, 128), (5, 601, 31)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_layer_whose_weights_stay(rows: int, n_out: int, n_in: int, bias: bool) -> None:
+    torch.manual_seed(rows)
+    x, weight, b = torch.randn(rows, 2 * n_in)[:, ::2], torch.randn(n_out, n_in), torch.randn(n_out) if bias else None
+    packed, expected = native.PackedLinear(weight, b), F.linear(x, weight, b)
+    torch.testing.assert_close(packed(x), expected, rtol=1e-5, atol=1e-5)
+    wide = torch.full((rows, n_out + 3), 7.0)
+    packed.into(wide[:, :n_out], x)
+    torch.testing.assert_close(wide[:, :n_out], expected, rtol=1e-5, atol=1e-5)
+    assert (wide[:, n_out:] == 7).all()
+
+
+def test_a_row_does_not_depend_on_the_others() -> None:
+    torch.manual_seed(1)
+    x, packed = torch.randn(101, 48), native.PackedLinear(torch.randn(67, 48), torch.randn(67))
+    for first, last in ((0, 1), (3, 10), (90, 101)):
+        assert torch.equal(packed(x)[first:last], packed(x[first:last]))
+
+
 MASKS = ("none", "padding", "causal", "each head its own")
 
 
@@ -114,6 +134,25 @@ def test_attention(monkeypatch: pytest.MonkeyPatch, kind: str, T: int, S: int) -
             lambda: gradients_of(fused_attention(queries, keys, values, scale=0.3, mask=mask), queries, keys, values),
         )
     )
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize(("T", "S", "G"), [(1, 1, 4), (1, 7, 2), (5, 19, 4), (3, 131, 1)])
+def test_attention_of_a_few_queries(kind: str, T: int, S: int, G: int) -> None:
+    torch.manual_seed(S)
+    queries = torch.randn(3, T, 4, 32).transpose(1, 2)
+    keys, values = torch.randn(3, G, S, 32), torch.randn(3, S, G, 48).transpose(1, 2)
+    mask = masked(kind, 3, 4, T, S)
+    expected = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=0.3, enable_gqa=True)
+    torch.testing.assert_close(native.attend_few(queries, keys, values, mask, 0.3), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_few_queries_that_may_attend_to_nothing() -> None:
+    queries, keys, values = torch.randn(1, 1, 2, 16), torch.randn(1, 1, 5, 16), torch.randn(1, 1, 5, 16)
+    mask = torch.tensor([[False] * 5, [True] * 5])
+    out = native.attend_few(queries, keys, values, mask, 1.0)
+    assert (out[0, 0, 0] == 0).all()
+    assert (out[0, 0, 1] != 0).all()
 
 
 def test_attention_of_which_several_heads_share_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,13 +259,36 @@ def test_a_whole_model(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     assert_close(*by_both(monkeypatch, compute))
 
 
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_a_step_of_decoding(monkeypatch: pytest.MonkeyPatch, activation: str) -> None:
+    torch.manual_seed(9)
+    sizes = {"d_model": 64, "d_ff": 48, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 3}
+    vocabulary = {"source_vocab_size": 53, "target_vocab_size": 53}
+    model = build(TransformerConfig(**vocabulary, **sizes, activation=activation, norm_place="pre")).eval()  # type: ignore[arg-type]
+    source = torch.randint(4, 53, (3, 37))
+
+    def compute() -> list[Tensor]:
+        with torch.inference_mode():
+            cache, step, found = model.encode(source, torch.tensor([37, 5, 11])), model.lean_step(), []
+            for ids in (torch.tensor([7, 8, 9]), torch.tensor([5, 11, 13]), torch.tensor([4, 17, 23, 29, 31, 37])):
+                cache = cache if len(ids) == 3 else cache.select(torch.tensor([0, 0, 1, 1, 2, 2]))
+                logits, cache = step(ids, cache)
+                found.append(logits)
+            return found
+
+    assert_close(*by_both(monkeypatch, compute))
+
+
 def test_what_it_does_not_serve() -> None:
     x = torch.zeros(2, 16)
     assert native.serves(x, x)
     assert not native.serves(x, x.double())
     assert not native.serves(x.to("meta"))
+    assert not native.decodes(x)  # gradients would be lost
     with torch.no_grad():
-        assert not native.serves(x)
+        assert native.decodes(x, x)
+        assert not native.decodes(x, x.double())
+        assert not native.decodes(x.to("meta"))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not native.serves(x)
     torch.set_num_threads(2)
