@@ -10,7 +10,7 @@ An imported model goes back to what it was. One that was trained here becomes th
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ from attendo.recipe import TaskName
 from attendo.storage import new_folder, require_new
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
-_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}  # of models that were trained here
 # What stands around a text of each task.
 _AROUND: Mapping[TaskName, Around] = {
     "translate": "source",
@@ -157,18 +156,20 @@ def _with_start(files: dict[str, bytes], row: int) -> dict[str, bytes]:
 
 
 def _made(bundle: Bundle) -> _Export:
-    """A model that was trained here, as the first architecture that it is one of, with the ids it has."""
+    """A model that was trained here, as the first architecture that it is one of."""
     architecture, config, weights = counterpart(bundle.config.model, bundle.weights())
     if bundle.text is None:
         return _Export(architecture, config, weights, None, _labels(bundle), {}, {})
-    orders = Orders(*(_own_order(getattr(config, name)) for name in _sizes(architecture)))
-    ids = dict(_IDS)
+    controls = _controls(architecture)
+    orders = Orders(*(Order(first=controls, last=(), size=getattr(config, name)) for name in _sizes(architecture)))
+    pad, bos, eos, unk = controls
+    ids = {"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos}
     longest = bundle.config.data.max_length
-    files = tokenizer_files(bundle.text, around=_AROUND[bundle.config.task], max_length=longest)
+    files = tokenizer_files(bundle.text, around=_AROUND[bundle.config.task], max_length=longest, controls=controls)
     generation: dict[str, Any] = {}
     more: dict[str, Any] = {}
     if isinstance(config, TransformerConfig):
-        ids["decoder_start_token_id"] = BOS
+        ids["decoder_start_token_id"] = bos
         limit = longest + EXTRA_LENGTH
         limit = limit if config.longest_target is None else min(limit, config.longest_target)
         generation = {**ids, "num_beams": 1, "do_sample": False, "max_length": limit + 2}  # <s> and </s> counted
@@ -182,7 +183,7 @@ def _made(bundle: Bundle) -> _Export:
         more = {} if config.positions == "learned" else {"max_position_embeddings": longest}
     if generation:
         hidden = range(bundle.text.target.vocab_size, orders.target.size)
-        generation["suppress_tokens"] = [PAD, BOS, UNK, *hidden]
+        generation["suppress_tokens"] = [pad, bos, unk, *hidden]
     return _Export(architecture, config, weights, orders, {**ids, **more, **_labels(bundle)}, generation, files)
 
 
@@ -192,9 +193,9 @@ def _sizes(architecture: Architecture) -> tuple[str, str]:
     return named["source"], named.get("target", named["source"])
 
 
-def _own_order(size: int) -> Order:
-    """Every id is what it is."""
-    return Order(first=(PAD, BOS, EOS, UNK), last=(), size=size)
+def _controls(architecture: Architecture) -> tuple[int, int, int, int]:
+    """The ids that <pad>, <s>, </s> and <unk> have there: ours, but where the padding has to be what <s> is here."""
+    return (BOS, PAD, EOS, UNK) if architecture.required.get("pad_token_id", PAD) == BOS else (PAD, BOS, EOS, UNK)
 
 
 def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, ModelConfig, Weights]:
@@ -211,18 +212,11 @@ def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, Mo
     compared = []
     for settings, tensors in twins:
         for architecture in same_kind:
-            reasons = [*architecture.differences(settings), *_other_ids(architecture)]
+            reasons = list(architecture.differences(settings))
             if not reasons:
                 return architecture, settings, tensors
             compared.append((architecture, reasons))
     raise _no_counterpart(compared)
-
-
-def _other_ids(architecture: Architecture) -> Iterator[str]:
-    """Why the ids of attendo's control pieces cannot be what it needs."""
-    for key, id in _IDS.items():
-        if architecture.required.get(key, id) != id:
-            yield f"{key} = {id}"
 
 
 def _sines_first(weights: Weights, d_model: int) -> Weights:

@@ -1,7 +1,8 @@
 """attendo's own tokenizers → files of others, to the same ids.
 
-Hugging Face: tokenizer.json is what the bundle has, with the control pieces declared and what stands around a text; a
-typed "</s>" stays text there, too (`split_special_tokens`), unless gaps are to be filled: then [MASK] has to be read.
+Hugging Face: tokenizer.json is what the bundle has, with the control pieces declared, perhaps by other numbers, and
+what stands around a text; a typed "</s>" stays text there, too (`split_special_tokens`), unless gaps are to be filled:
+then [MASK] has to be read.
 
 SentencePiece: a .model file is a protocol buffer (sentencepiece_model.proto), of which these fields are written:
 
@@ -16,6 +17,7 @@ a byte, 2 bytes behind their length, 5 four bytes.
 
 import json
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attendo.errors import ForeignError
@@ -35,26 +37,31 @@ _N_BYTES = 256
 # --- Hugging Face ----------------------------------------------------------------------------------------------------
 
 
-def tokenizer_files(tokenizers: TokenizerPair, *, around: Around, max_length: int) -> dict[str, bytes]:
+def tokenizer_files(
+    tokenizers: TokenizerPair, *, around: Around, max_length: int, controls: Sequence[int] = (PAD, BOS, EOS, UNK)
+) -> dict[str, bytes]:
     """The files that AutoTokenizer reads, by their names.
 
-    A tokenizer of the target's own is in the subfolder `target`.
+    A tokenizer of the target's own is in the subfolder `target`. controls: the ids of <pad>, <s>, </s> and <unk> there.
     """
-    files = _files(tokenizers.source, around, max_length)
+    files = _files(tokenizers.source, around, max_length, controls)
     if not tokenizers.joint:
-        target = _files(tokenizers.target, around, max_length)
+        target = _files(tokenizers.target, around, max_length, controls)
         files |= {f"target/{name}": content for name, content in target.items()}
     return files
 
 
-def _files(tokenizer: Tokenizer, around: Around, max_length: int) -> dict[str, bytes]:
+def _files(tokenizer: Tokenizer, around: Around, max_length: int, controls: Sequence[int]) -> dict[str, bytes]:
     library: dict[str, Any] = json.loads(tokenizer.to_json())
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    library["added_tokens"] = [{"id": id, "content": piece, **flags} for id, piece in enumerate(CONTROLS)]
+    numbers = dict(zip(CONTROLS, controls, strict=True))
+    library["model"]["vocab"] |= {piece: id for piece, id in numbers.items() if piece in library["model"]["vocab"]}
+    by_id = sorted(numbers.items(), key=lambda one: one[1])
+    library["added_tokens"] = [{"id": id, "content": piece, **flags} for piece, id in by_id]
     if around == "masked":
         mask = {"id": tokenizer.vocab_size, "content": _MASK, **flags, "lstrip": True}
         library["added_tokens"].append(mask)  # with the space before it, as in attendo
-    library["post_processor"] = _post_processor(around)
+    library["post_processor"] = _post_processor(around, numbers)
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": CONTROLS[PAD],
@@ -77,7 +84,7 @@ def _files(tokenizer: Tokenizer, around: Around, max_length: int) -> dict[str, b
     }
 
 
-def _post_processor(around: Around) -> dict[str, Any] | None:
+def _post_processor(around: Around, numbers: Mapping[str, int]) -> dict[str, Any] | None:
     """text </s>, or <s> text </s> and <s> first </s> second </s>, or nothing."""
     if around == "continued":
         return None
@@ -95,7 +102,7 @@ def _post_processor(around: Around) -> dict[str, Any] | None:
         "single": single,
         "pair": [*single, text("B", 1), piece(EOS, 1)],
         "special_tokens": {
-            CONTROLS[id]: {"id": CONTROLS[id], "ids": [id], "tokens": [CONTROLS[id]]} for id in (BOS, EOS)
+            name: {"id": name, "ids": [numbers[name]], "tokens": [name]} for name in (CONTROLS[BOS], CONTROLS[EOS])
         },
     }
 

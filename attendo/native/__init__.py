@@ -1,5 +1,4 @@
-"""What takes most of a training step on a CPU, and of a step of decoding, compiled: attendo/native/kernels.c, called with
-tensors.
+"""What takes most of a training step on a CPU, and of a step of decoding, compiled: attendo/native/kernels.c.
 
 The library is built when attendo is installed, if there is a C compiler, once for each instruction set that it knows;
 without one everything is done by torch, as it is on a GPU, in other precisions and with several threads. Whoever calls

@@ -9,7 +9,6 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from attendo import native
 
-
 FEWEST_ROWS = 64  # for which it pays to lay out W first, where no gradients are made
 
 
