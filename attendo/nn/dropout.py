@@ -78,7 +78,8 @@ def _dropped(x: Tensor, keep: Tensor, scale: float) -> Tensor:
 
 def random_bytes(like: Tensor) -> Tensor:
     """One random byte for each element of `like`, as uint8 of the same shape; on a CPU drawn eight at a time."""
-    if like.device.type != "cpu":  # other generators work in parallel, and not all of them fill 64 bits
+    # Other generators work in parallel, and not all of them fill 64 bits; a view of another type cannot be compiled.
+    if like.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.randint(0, 256, like.shape, dtype=torch.uint8, device=like.device)
     words = torch.empty((like.numel() + 7) // 8, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     return words.view(torch.uint8)[: like.numel()].view(like.shape)

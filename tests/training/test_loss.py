@@ -363,3 +363,22 @@ def test_the_loss_of_a_run_with_r_drop() -> None:
         torch.manual_seed(1)
         losses.append(loss(model, batch).item())
     assert losses[0] == losses[1]
+
+
+@pytest.mark.proof
+def test_the_compiled_loss_is_the_loss() -> None:
+    """In training too, where dropout draws its masks: only whether it runs is seen of those."""
+    model = small_model().eval()
+    batches = [make_batch([[5, 7], [11] * 9], [[13, 17, 5], [7]]), make_batch([[6] * 5], [[8] * 4])]
+    plain, compiled = (build_loss(TrainingConfig(compile=compiled)) for compiled in (False, True))
+    for batch in batches:
+        ours, theirs = compiled(model, batch), plain(model, batch)
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        parameters = list(model.parameters())
+        torch.testing.assert_close(
+            torch.autograd.grad(ours, parameters), torch.autograd.grad(theirs, parameters), rtol=1e-4, atol=1e-5
+        )
+    dropping = build(dataclasses.replace(model.config, residual_dropout=0.3)).train()
+    loss = compiled(dropping, batches[0])
+    loss.backward()
+    assert loss.isfinite()
