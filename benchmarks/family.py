@@ -128,9 +128,12 @@ def shakespeare(data: Path, out: Path, seed: int) -> None:
 
 
 def _ours(out: Path, name: str, settings: dict[str, Any], preset: str, seed: int, *, steps: int) -> list[str]:
-    """The command that trains one of our models; all cores by one process, so that stopping it stops all."""
+    """The command that trains one of our models, with a process on each core, as it is on most machines.
+
+    Where the one that leads is stopped, the others wait for it.
+    """
     files = {"source": str(out / "train.txt"), "valid_source": str(out / "valid.txt")}
-    threads = {"processes": 1, "threads": machine.cores(), "steps": steps, "validate_every": steps}
+    threads = {"processes": machine.cores(), "threads": 1, "steps": steps, "validate_every": steps}
     given = {
         **settings,
         "data": {**settings["data"], **files},
