@@ -16,7 +16,7 @@ from benchmarks.peers.environments import python_of
 from benchmarks.peers.process import run
 from benchmarks.peers.results import Results
 from benchmarks.peers.setting import Task
-from benchmarks.peers.translating import ctranslate2_model, hugging_face_job, the_bundle
+from benchmarks.peers.translating import ctranslate2_model, the_bundle, transformers_model
 
 TEXT = "A man rides a bicycle."
 UPDATES = 2
@@ -63,10 +63,7 @@ def measure(arguments: argparse.Namespace, corpus: Path, results: Results) -> No
         python, model = python_of("ctranslate2", arguments.environments), ctranslate2_model(bundle, folder)
         commands.append(Command("python -c … ctranslate2 …", [python, "-c", BY_HAND, model, ids]))
     if "transformers" in wanted:
-        python, saved = python_of("transformers", arguments.environments), folder / "transformers"
-        job = {**hugging_face_job(bundle), "ids": data.path("few.source"), "save": str(saved)}
-        (folder / "job.json").write_text(json.dumps(job))
-        run([python, "-m", "benchmarks.peers.inside.translate_transformers", folder / "job.json"])
+        python, saved = python_of("transformers", arguments.environments), transformers_model(bundle, folder)
         commands.append(Command("python -c … transformers … generate", [python, "-c", GENERATE, saved, ids]))
     if "eole" in wanted:
         commands.append(_eole(arguments, folder, data, ids))

@@ -16,6 +16,7 @@ from typing import Any
 import attendo
 from attendo.bundle import Bundle, open_bundle
 from attendo.engines.ctranslate2_model import write_model
+from attendo.interop.exporting import export_huggingface
 from attendo.models.settings import TransformerConfig
 from attendo.text.corpus import read_lines
 from benchmarks.peers.data import prepare
@@ -27,22 +28,6 @@ WARM_UP, SINGLE_WARM_UP = 200, 20
 TUNED_ON = 2000
 BUNDLE_STEPS = 800
 SEARCHES = {"greedy": 1, "beam 5": 5}
-
-# The parts that Transformers' Marian and Pegasus are made of.
-LIKE_MARIAN = {
-    "positions": "sinusoidal",
-    "scoring": "scaled-dot",
-    "share_query_key": False,
-    "n_key_heads": None,
-    "value_rank": None,
-    "heads": "joined",
-    "span": "full",
-    "norm": "layernorm",
-    "activation": "relu",
-    "share_layers": "none",
-    "tie_embeddings": "all",
-    "share_encoder_decoder": False,
-}
 
 
 @dataclass(frozen=True)
@@ -112,7 +97,7 @@ def measure(arguments: argparse.Namespace, corpus: Path, results: Results) -> No
         if system.peer == "ctranslate2":
             candidate = tuned[system.precision, search]["candidate"]
             return job | {"model": str(model), "tune": False, "candidate": candidate}
-        return job | hugging_face_job(bundle)
+        return job | {"model": str(transformers_model(bundle, folder))}
 
     for number in range(arguments.repetitions):
         for search in SEARCHES:
@@ -209,15 +194,12 @@ def tune(arguments: argparse.Namespace, folder: Path, model: Path, precision: st
     return dict(json.loads(kept.read_text()))
 
 
-def hugging_face_job(bundle: Bundle) -> dict[str, Any]:
-    """What the script in the peer's environment needs to build the same model."""
-    about = model_settings(bundle)
-    different = {name: about[name] for name, value in LIKE_MARIAN.items() if about[name] != value}
-    if different or about["norm_place"] not in ("pre", "post"):
-        raise SystemExit(
-            f"Transformers has no such model, with {different or about['norm_place']}. Take another bundle."
-        )
-    return {"about": about, "weights": str(bundle.path / "weights.safetensors"), "save": None}
+def transformers_model(bundle: Bundle, folder: Path) -> Path:
+    """The bundle as a folder that Transformers loads."""
+    path = folder / "transformers"
+    if not path.exists():
+        export_huggingface(bundle, path)
+    return path
 
 
 def model_settings(bundle: Bundle) -> dict[str, Any]:

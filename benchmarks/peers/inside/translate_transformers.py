@@ -1,8 +1,4 @@
-"""Transformers' generate with the very weights of a bundle, on ready-made ids, sorted, 64 at a time.
-
-A bundle with post-norm becomes a MarianMT, one with pre-norm a Pegasus: the same code but for where the norms are. The
-table of positions is the bundle's own, since both libraries have theirs in another layout.
-"""
+"""Transformers' generate with what `attendo export --to huggingface` wrote, on ready-made ids, sorted, 64 at a time."""
 
 import json
 import sys
@@ -11,85 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
-from transformers import MarianConfig, MarianMTModel, PegasusConfig, PegasusForConditionalGeneration
+from transformers import AutoModelForSeq2SeqLM
 
 from benchmarks.peers.inside.meter import padded
 from benchmarks.peers.setting import BOS, EOS, PAD, UNK
 
 BATCH = 64
 EXTRA_LENGTH = 50
-LONGEST = 512
-
-PARTS = {
-    "attention.query": "self_attn.q_proj",
-    "attention.key": "self_attn.k_proj",
-    "attention.value": "self_attn.v_proj",
-    "attention.output": "self_attn.out_proj",
-    "attention_residual.norm": "self_attn_layer_norm",
-    "cross_attention.query": "encoder_attn.q_proj",
-    "cross_attention.key": "encoder_attn.k_proj",
-    "cross_attention.value": "encoder_attn.v_proj",
-    "cross_attention.output": "encoder_attn.out_proj",
-    "cross_attention_residual.norm": "encoder_attn_layer_norm",
-    "feed_forward.inner": "fc1",
-    "feed_forward.outer": "fc2",
-    "feed_forward_residual.norm": "final_layer_norm",
-}
-
-
-def build(about: dict[str, Any], weights: dict[str, Tensor]) -> Any:
-    """`about` is the bundle's model settings; see `translating.py` for which of them are possible."""
-    pre = about["norm_place"] == "pre"
-    config_class, model_class = (
-        (PegasusConfig, PegasusForConditionalGeneration) if pre else (MarianConfig, MarianMTModel)
-    )
-    config = config_class(
-        vocab_size=about["target_vocab_size"],
-        max_position_embeddings=LONGEST,
-        encoder_layers=about["n_encoder_layers"],
-        decoder_layers=about["n_decoder_layers"],
-        encoder_ffn_dim=about["d_ff"],
-        decoder_ffn_dim=about["d_ff"],
-        encoder_attention_heads=about["n_heads"],
-        decoder_attention_heads=about["n_heads"],
-        d_model=about["d_model"],
-        activation_function="relu",
-        scale_embedding=True,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        forced_eos_token_id=None,
-        decoder_start_token_id=BOS,
-    )
-    model = model_class(config).eval()
-    state = {}
-    for name, tensor in weights.items():
-        side, _, rest = name.partition(".")
-        if rest.startswith("blocks."):
-            _, number, rest = rest.split(".", 2)
-            part, _, kind = rest.rpartition(".")
-            state[f"model.{side}.layers.{number}.{PARTS[part]}.{kind}"] = tensor
-        elif rest.startswith("final_norm."):
-            state[f"model.{side}.layer_norm.{rest.rpartition('.')[2]}"] = tensor
-    table = sinusoids(about["d_model"], about["sinusoid_layout"])
-    shared = weights["encoder.embedding.weight"]
-    state |= {"model.shared.weight": shared, "final_logits_bias": weights["output.bias"][None]}
-    state |= {f"model.{side}.embed_positions.weight": table for side in ("encoder", "decoder")}
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    tied = {"lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"}
-    if unexpected or set(missing) - tied:
-        raise SystemExit(f"weights do not fit: {unexpected} are too many, {missing} are missing")
-    model.tie_weights()
-    return model
-
-
-def sinusoids(d_model: int, layout: str) -> Tensor:
-    """sin and cos of position / 10000^(2i/d), side by side or one half each."""
-    angles = torch.arange(LONGEST)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
-    waves = (angles.sin(), angles.cos())
-    return torch.stack(waves, dim=2).flatten(1) if layout == "interleaved" else torch.cat(waves, dim=1)
 
 
 def generate(model: Any, sources: list[list[int]], beam: int) -> list[list[int]]:
@@ -119,11 +43,8 @@ def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text())
     sources = [list(map(int, line.split())) for line in Path(job["ids"]).read_text().splitlines()]
     began = time.perf_counter()
-    model = build(job["about"], load_file(job["weights"]))
+    model = AutoModelForSeq2SeqLM.from_pretrained(job["model"]).eval()
     start = time.perf_counter() - began
-    if job["save"] is not None:
-        model.save_pretrained(job["save"])
-        return
     if job["singles"]:
         spent = []
         for source in [*sources[: job["warm_up"]], *sources[: job["singles"]]]:
