@@ -43,6 +43,7 @@ def with_effort(settings: Mapping[str, Any], effort: Effort | None) -> Mapping[s
 def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     """Finds mistakes in the settings before any work is done, with stand-ins for what only the corpus can tell."""
     check_groups(settings)
+    check_noise(settings, wanted=False)
     if start is not None and _kind(settings, start) != start.config.model.kind:
         raise ConfigError(
             f"model.kind = {settings['model']['kind']!r}: the run starts from {start.path} and keeps its model, which "
@@ -77,6 +78,11 @@ def check_groups(settings: Mapping[str, Any]) -> None:
     for name in ("data", "tokenizer", "model", "training"):
         if not isinstance(settings.get(name, {}), Mapping):
             raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
+
+
+def check_noise(settings: Mapping[str, Any], *, wanted: bool) -> None:
+    if settings.get("noise") is not None and not wanted:
+        raise ConfigError(f"noise = {settings['noise']}: nothing is hidden in this task. Leave it out (--style, too).")
 
 
 def check_used(settings: Mapping[str, Any], config: RunConfig) -> None:

@@ -163,7 +163,7 @@ def _beginning(task: Task, corpus: Corpus, config: RunConfig) -> Callable[[nn.Mo
     if config.adapt_from is None:
         return lambda model: task.begin(model, corpus, config)
     start = open_bundle(config.adapt_from)
-    return lambda model: task.inherit(model, start)
+    return lambda model: task.inherit(model, start, corpus)
 
 
 def _expected(config: RunConfig, pace: Pace) -> str:

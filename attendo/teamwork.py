@@ -68,7 +68,7 @@ def training_model(
     if training.lora_rank:
         names = training.lora_matrices
         strange = add_adapters(model, rank=training.lora_rank, alpha=training.lora_alpha, matrices=names, but=HEADS)
-        if strange:
+        if strange and (names != TrainingConfig().lora_matrices or len(strange) == len(names)):
             raise ConfigError(
                 f"training.lora_matrices = {list(names)}: this model has no linear layer {strange[0]}. It has: "
                 f"{', '.join(adaptable(model))}."

@@ -136,6 +136,33 @@ def test_the_command_line_asks_for_a_model_and_for_adapters(corpus: Any, tmp_pat
     arguments = ["train", *files, "--from", str(first), "--lora", "2", *small, "--out", str(second)]
     assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
     assert open_bundle(second).config.training.lora_rank == 2
+    # A convolutional model has no layer that is called value.
+    convolutional, adapted = tmp_path / "conv", tmp_path / "adapted"
+    sizes = ["--model", "conv", "--set", "model.d_model=14"]
+    for more, out in ((sizes, convolutional), (["--from", str(convolutional), "--lora", "2"], adapted)):
+        arguments = ["train", *files, *more, *small, "--out", str(out)]
+        assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+    before, after = open_bundle(convolutional).weights(), open_bundle(adapted).weights()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved and all(name.endswith("query.weight") for name in moved)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--task", "language-model", "--style", "bart"], "--style bart: belongs to the task denoise"),
+        (["--style", "t5"], "--style t5: belongs to the task denoise, and this is translate"),
+        (["--task", "classify", "--model", "rnn"], "--model rnn: belongs to the task translate, and this is classify"),
+        (["--set", "noise.rate=0.1"], "nothing is hidden in this task"),
+        (["--task", "classify", "--set", "noise.rate=0.1"], "nothing is hidden in this task"),
+    ],
+)
+def test_what_belongs_to_another_task_is_refused(words: list[str], message: str, corpus: Any, tmp_path: Path) -> None:
+    files = [corpus["source"], corpus["target"]][: 1 if "--task" in words else 2]
+    found = CliRunner().invoke(main, ["train", *files, *words, "--out", str(tmp_path / "run")])
+    assert isinstance(found.exception, ConfigError)
+    assert message in str(found.exception)
+    assert not (tmp_path / "run").exists()
 
 
 # --- adapters -----------------------------------------------------------------------------------------------------

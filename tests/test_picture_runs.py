@@ -107,7 +107,7 @@ def test_training_goes_on_from_a_bundle_with_other_labels(
         "data": {"source": str(tmp_path / "other.npz")},
         "adapt_from": str(trained_run.path),
     }
-    training = {**settings["training"], "steps": 2, "ema": 0.0}
+    training = {key: value for key, value in settings["training"].items() if key != "ema"} | {"steps": 2}
     bundle = run.train(settings={**more, "training": training}, out=tmp_path / "more")
     model, start = bundle.config.model, trained_run.config.model
     assert isinstance(model, VisionConfig)
@@ -121,6 +121,28 @@ def test_training_goes_on_from_a_bundle_with_other_labels(
         if before[name].shape == after[name].shape and not torch.equal(before[name], after[name])
     }
     assert moved == {name for name in before if name.endswith(("query.weight", "value.weight"))}
+
+
+def test_labels_keep_what_was_learned_of_them(settings: dict[str, Any], trained_run: Bundle, tmp_path: Path) -> None:
+    """By their names: of as many labels one may be another, and the rest in another order."""
+    images, labels = some_pictures(60)
+    before = trained_run.data()["labels"]
+    renamed = np.where(labels == before[0], "zz new", labels)
+    np.savez(tmp_path / "other.npz", images=images, labels=renamed)
+    more = {
+        "task": "classify-images",
+        "data": {"source": str(tmp_path / "other.npz")},
+        "adapt_from": str(trained_run.path),
+        "training": {**settings["training"], "steps": 1, "learning_rate": 1e-12, "weight_decay": 0.0},
+    }
+    bundle = run.train(settings=more, out=tmp_path / "more")
+    after, theirs, ours = bundle.data()["labels"], trained_run.weights(), bundle.weights()
+    assert len(after) == len(before) and after != before
+    for now, label in enumerate(after):
+        same = label in before and torch.allclose(
+            ours["labels.weight"][now], theirs["labels.weight"][before.index(label)], atol=1e-6
+        )
+        assert same == (label != "zz new")
 
 
 def test_the_preset_suits_digits(tmp_path: Path) -> None:
@@ -156,6 +178,7 @@ def test_patches_are_as_large_as_divides_both_sides() -> None:
         ({"model": {"patch": 3}}, "model.patch = 3: must divide height"),
         ({"model": {"kind": "gpt"}}, "unknown setting model|model.kind = 'gpt'"),
         ({"model": {"poolling": "mean"}}, "unknown setting model.poolling. Did you mean model.pooling"),
+        ({"data": {"more": ["other"]}}, "other: pictures come from one folder"),
         ({"noise": {"shfit": 1}}, "unknown setting noise.shfit. Did you mean noise.shift"),
     ],
 )

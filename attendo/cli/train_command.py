@@ -109,8 +109,12 @@ def command(
             bundle = run.resume(resume_path, device=device, reporter=reporter)
     else:
         read, assigned = read_yaml(Path(config_path)) if config_path else {}, parse_assignments(assignments)
+        for_task = task or assigned.get("task") or read.get("task") or "translate"
+        for option, value, its in (("--style", style, "denoise"), ("--model", kind, "translate")):
+            if value is not None and for_task != its:
+                raise ConfigError(f"{option} {value}: belongs to the task {its}, and this is {for_task}. Leave it out.")
         data = given(
-            **_files(files, task or assigned.get("task") or read.get("task") or "translate"),
+            **_files(files, for_task),
             languages=languages,
             columns=parse_columns(columns),
             reverse=reverse or None,

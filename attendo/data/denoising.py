@@ -108,14 +108,19 @@ def bart_corruption(lines: list[Numbers], noise: BartNoise, random: Random, *, m
 
 
 def _infilled(ids: Numbers, noise: BartNoise, random: Random, *, mask: int) -> Numbers:
-    """Spans are drawn until they hold the wanted share of the ids; they neither overlap nor touch."""
+    """Spans are drawn until they hold the wanted share of the ids; they neither overlap nor touch.
+
+    Where so little stays that there are too few places for them, some are as long as several.
+    """
     wanted = round(noise.infilling * len(ids))
     lengths: list[int] = []
     while sum(lengths) < wanted:
         lengths.append(min(int(random.poisson(noise.span)), wanted - sum(lengths)))
     # The ids that stay, and each span as one thing, in any order in which no two spans are neighbours.
     stay = len(ids) - sum(lengths)
-    lengths = lengths[: stay + 1]
+    lengths, others = lengths[: stay + 1], lengths[stay + 1 :]
+    for number, length in enumerate(others):
+        lengths[number % len(lengths)] += length
     gaps: list[int] = np.sort(random.choice(stay + 1, len(lengths), replace=False)).tolist()
     parts: list[Numbers] = []
     place = kept = 0

@@ -23,7 +23,7 @@ from attendo.text.corpus import held_out, read_lines, reading, source_hash, trim
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import Kind, choose_vocab_size, count_words, train_tokenizer
 
-FORMAT = 1
+FORMAT = 2
 VALID_SHARE, MOST_VALID = 0.1, 1000
 FEWEST = 10
 CONTROLS = 2  # of a row: one before and one after, beside those between two texts
@@ -115,15 +115,20 @@ def prepare_labelled(
     if valid_path is None:
         hashes = np.array([source_hash("\t".join(one.texts)) for one in everything], dtype=np.uint64)
         is_valid = held_out(hashes, share=VALID_SHARE, most=MOST_VALID).tolist()
+        learned = {one.label for one, out in zip(everything, is_valid, strict=True) if not out}
+        for number, one in enumerate(everything):  # a text at least of each label is for training
+            if one.label not in learned:
+                is_valid[number] = False
+                learned.add(one.label)
         training = [one for one, out in zip(everything, is_valid, strict=True) if not out]
         valid = [one for one, out in zip(everything, is_valid, strict=True) if out]
     else:
         training, valid = everything, list(read_labelled(valid_path, columns))
     names = list(labels) if labels is not None else sorted({one.label for one in training})
-    _check(path, training, valid, names)
+    _check(path, training, valid, names, whose="the model knows" if labels is not None else "the training texts have")
     n_words = sum(count_words(text) for one in training for text in one.texts)
     if tokenizers is None:
-        vocab_size = vocab_size or choose_vocab_size(n_words)
+        vocab_size = vocab_size or choose_vocab_size(n_words, whole_words=True)
         lines = (text for one in training for text in one.texts)
         both = train_tokenizer(lines, kind=kind, vocab_size=vocab_size)
         tokenizers = TokenizerPair(both, both)
@@ -179,7 +184,9 @@ def shortened(
     return found
 
 
-def _check(path: str, training: Sequence[Labelled], valid: Sequence[Labelled], names: Sequence[str]) -> None:
+def _check(
+    path: str, training: Sequence[Labelled], valid: Sequence[Labelled], names: Sequence[str], *, whose: str
+) -> None:
     if len(training) < FEWEST or not valid:
         raise DataError(
             f"{path}: {len(training)} texts are left for training and {len(valid)} for validation. At least {FEWEST} "
@@ -190,7 +197,7 @@ def _check(path: str, training: Sequence[Labelled], valid: Sequence[Labelled], n
     for one in (*training, *valid):
         if one.label not in names:
             raise DataError(
-                f"{path}: the label {one.label!r} is none of {', '.join(map(repr, names))}, which the model knows. "
+                f"{path}: the label {one.label!r} is none of {', '.join(map(repr, names))}, which {whose}. "
                 "Repair it, or train without it."
             )
 

@@ -89,7 +89,9 @@ class MaskedRows:
             begins = self.begins[ids]
             begins[0] = True
             units = places[np.maximum.accumulate(np.where(begins, np.arange(len(ids)), 0))]
-        chosen = self._uniform(units, CHOOSING, epoch) < self.noise.rate
+        chosen = (self._uniform(units, CHOOSING, epoch) < self.noise.rate) & (
+            ids >= len(CONTROLS)
+        )  # <unk> tells nothing
         draw = self._uniform(places, KEEPING, epoch)
         pieces = self.vocab_size - len(CONTROLS)
         any_piece = len(CONTROLS) + (self._random(places, REPLACING, epoch) % np.uint64(pieces)).astype(np.int64)

@@ -82,15 +82,17 @@ def confusion_picture(scores: ClassificationScores) -> str:
     """The matrix as an SVG picture: a row for each label, a column for each guess; darker is a larger share."""
     n, longest = len(scores.labels), max(len(label) for label in scores.labels)
     left, top = MARGIN + min(longest, 24) * 8 + 24, MARGIN + 44
-    width, height = left + n * CELL + MARGIN, top + n * CELL + MARGIN
-    shares = scores.matrix / np.maximum(scores.matrix.sum(1, keepdims=True), 1)
     title = f"Confusion matrix: accuracy {scores.accuracy:.1%} of {scores.count:,}"
+    told = f"{title}; across: told as"
+    # A letter is about 7 wide.
+    width, height = max(left + n * CELL, MARGIN + 7 * len(told)) + MARGIN, top + n * CELL + MARGIN
+    shares = scores.matrix / np.maximum(scores.matrix.sum(1, keepdims=True), 1)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         'font-family="system-ui, sans-serif" font-size="13" role="img">',
         f"<title>{escape(title)}</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{left}" y="{MARGIN + 8}" fill="#1b1f27">{escape(title)}; across: told as</text>',
+        f'<text x="{MARGIN}" y="{MARGIN + 8}" fill="#1b1f27">{escape(told)}</text>',
     ]
     for i, label in enumerate(scores.labels):
         middle = top + i * CELL + CELL / 2

@@ -45,7 +45,7 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "warmup_steps": 100,
         "batch_tokens": 1024,
         "patience": 12,
-        "epochs": min(30.0, max(2.0, 300_000 / max(texts, 1))),
+        "epochs": min(30.0, max(2.0, 80_000 / max(texts, 1))),  # with more, what has been learned by heart counts more
     }
     if start is not None:
         return {"task": "classify", "model": {"kind": "classifier"}, "training": text_plan.adapting(training, start)}
@@ -111,7 +111,7 @@ def rows_of(corpus: Prepared, config: RunConfig) -> Pairs:
     return LabelledRows(corpus.store, n_separators=config.model.n_separators)
 
 
-def inherit(model: nn.Module, start: Bundle) -> None:
+def inherit(model: nn.Module, start: Bundle, _: Prepared) -> None:
     """The encoder of the bundle, and what else it has that the classifier has as well."""
     own, theirs = weights_of(model), start.weights()
     known = {name: tensor for name, tensor in theirs.items() if name in own and tensor.shape == own[name].shape}

@@ -66,12 +66,12 @@ def choose(preset: RecipeName, style: str, *, max_length: int, tokens: int, star
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     style = _style(settings, start)
+    if start is not None and start.config.noise is not None and start.config.noise.kind != style:
+        raise ConfigError(f"noise.kind = {style!r}: {start.path} was made for {start.config.noise.kind}. Leave it out.")
     chosen = choose(preset, style, max_length=text_plan.max_length_of(settings), tokens=1, start=start)
     config = text_plan.check(settings, start, chosen=chosen, fixed=_fixed(UNKNOWN_VOCABULARY, style))
     if not isinstance(config.noise, SpanNoise | BartNoise):
         raise ConfigError("noise.kind: denoising knows t5 and bart. Choose one with --style.")
-    if start is not None and start.config.noise is not None and start.config.noise.kind != style:
-        raise ConfigError(f"noise.kind = {style!r}: {start.path} was made for {start.config.noise.kind}. Leave it out.")
 
 
 def resolve(

@@ -35,7 +35,9 @@ AT_ONCE = 256  # pictures that are looked at together in a validation
 STAND_IN = {"n_labels": 2, "height": 1, "width": 1, "mean": [0.0], "deviation": [1.0]}  # for what only pictures tell
 
 
-def chosen(preset: RecipeName, start: Bundle | None, *, height: int, width: int) -> dict[str, Any]:
+def chosen(
+    preset: RecipeName, start: Bundle | None, settings: Mapping[str, Any], *, height: int, width: int
+) -> dict[str, Any]:
     """Model, training and noise as plain values, for pictures of this size."""
     if preset not in ("auto", "tiny", "small", "base", "big"):
         raise ConfigError(f"the preset {preset!r} is none of pictures: must be one of auto, tiny, small, base, big.")
@@ -51,7 +53,7 @@ def chosen(preset: RecipeName, start: Bundle | None, *, height: int, width: int)
         "clip_norm": 1.0,
         "label_smoothing": 0.1,
         "average": 0,
-        "ema": 0.999,
+        "ema": 0.0 if settings.get("training", {}).get("lora_rank") else 0.999,  # adapters have no average
     }
     noise = {"kind": "pictures", "shift": 0.07, "rotate": 10.0, "zoom": 0.1}
     if start is None:
@@ -62,7 +64,7 @@ def chosen(preset: RecipeName, start: Bundle | None, *, height: int, width: int)
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     """Finds mistakes in the settings before any work is done, with stand-ins for what only the pictures can tell."""
-    layers = merge({"data": {"source": ""}}, chosen(preset, start, height=1, width=1), settings)
+    layers = merge({"data": {"source": ""}}, chosen(preset, start, settings, height=1, width=1), settings)
     patch = layers["model"].get("patch")
     sides = {"height": patch, "width": patch} if isinstance(patch, int) and patch > 0 else {}
     config = from_dict(RunConfig, merge(layers, {"model": {**STAND_IN, **sides}}))
@@ -71,6 +73,8 @@ def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None)
     for key in STAND_IN:
         if key in settings.get("model", {}):
             raise ConfigError(f"model.{key}: follows from the pictures. Leave it out; data.size sets height and width.")
+    if config.data.more:
+        raise ConfigError(f"{config.data.more[0]}: pictures come from one folder or file. Put all of them in one.")
     if start is not None:
         check_model_kept(settings, config, start)
 
@@ -103,7 +107,7 @@ def resolve(
     scale = {"mean": corpus.facts["mean"], "deviation": corpus.facts["deviation"]}
     if start is not None:  # its weights belong to its own scale
         scale = {}
-    values = chosen(preset, start, height=height, width=width)
+    values = chosen(preset, start, settings, height=height, width=width)
     if any(settings.get("training", {}).get(name) is not None for name in BOUNDS):
         del values["training"]["epochs"]
     config = from_dict(RunConfig, merge(values, settings, {"model": {**known, **scale}, "data": to_dict(data)}))
@@ -122,12 +126,15 @@ def _n_patches(config: RunConfig) -> int:
     return math.prod(config.model.grid)
 
 
-def inherit(model: nn.Module, start: Bundle) -> None:
-    """All weights, but not those of other labels."""
+def inherit(model: nn.Module, start: Bundle, corpus: PreparedPictures) -> None:
+    """All weights, but of the labels only those that both have, each where it is now."""
     weights, own = start.weights(), weights_of(model)
+    before = list(start.data()["labels"])
+    shared = [(now, before.index(label)) for now, label in enumerate(corpus.labels) if label in before]
     for name in ("labels.weight", "labels.bias"):
-        if weights[name].shape != own[name].shape:
-            weights[name] = own[name]
+        theirs, weights[name] = weights[name], own[name].clone()
+        for now, then in shared:
+            weights[name][now] = theirs[then]
     load_weights(model, weights, where=str(start.path))
 
 

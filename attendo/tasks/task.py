@@ -113,7 +113,7 @@ class Task:
     reopen: what `prepare` has left in a folder, or None where there is no whole one.
     resolve: the whole config, once the data are known.
     examples: what batches are made of: a pure function of seed, epoch and index.
-    inherit: takes over the weights of the bundle that the run starts from.
+    inherit: takes over the weights of the bundle that the run starts from, as far as they fit the data.
     begin: gives a new model what the data tell before any training.
     announce: the data and the model, in words.
     warn: what makes the bundle to start from a doubtful choice, in words; None where nothing does.
@@ -129,7 +129,7 @@ class Task:
     reopen: Callable[[Path], Corpus | None]
     resolve: Resolve
     examples: Callable[[Any, RunConfig], Pairs]
-    inherit: Callable[[nn.Module, Bundle], None]
+    inherit: Callable[[nn.Module, Bundle, Any], None]
     announce: Callable[[RunConfig, Mapping[str, Any]], str]
     judge: Callable[[nn.Module, Any, RunConfig, torch.device], Judge]
     settle: Callable[[DataConfig, Bundle | None], DataConfig] = lambda data, _: data

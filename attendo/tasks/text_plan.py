@@ -10,7 +10,14 @@ from attendo.data.prepare import Prepared
 from attendo.data.texts import Unit, prepare_texts
 from attendo.errors import ConfigError
 from attendo.models.presets import PresetName
-from attendo.plan import UNKNOWN_VOCABULARY, check_groups, check_model_kept, check_tokenizer_kept, check_used
+from attendo.plan import (
+    UNKNOWN_VOCABULARY,
+    check_groups,
+    check_model_kept,
+    check_noise,
+    check_tokenizer_kept,
+    check_used,
+)
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.training.settings import BOUNDS, TrainingConfig
@@ -80,6 +87,7 @@ def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, 
     chosen: by the preset. fixed: the settings of the model that follow from the data.
     """
     check_groups(settings)
+    check_noise(settings, wanted="noise" in chosen)
     for group, keys in OF_PAIRS.items():
         for key in keys:
             value = settings.get(group, {}).get(key)

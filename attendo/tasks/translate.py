@@ -66,7 +66,7 @@ def pairs_of(prepared: Prepared, config: RunConfig) -> Pairs:
     return prepared.resampled(config.training.bpe_dropout, config.seed).pairs
 
 
-def inherit(model: nn.Module, start: Bundle) -> None:
+def inherit(model: nn.Module, start: Bundle, _: object) -> None:
     load_weights(model, start.weights(), where=str(start.path))
 
 

@@ -128,6 +128,19 @@ def test_bart_fills_in_spans_of_poisson_lengths() -> None:
     assert np.mean(np.array(lengths) == 0) == pytest.approx(np.exp(-3), abs=0.02)
 
 
+@pytest.mark.parametrize(("share", "span"), [(0.5, 1.0), (0.8, 3.0), (0.97, 3.0)])
+def test_bart_hides_the_share_that_is_asked_for(share: float, span: float) -> None:
+    """However little stays, of which the end is no exception."""
+    random, text, last = generator(), np.arange(10, 210), 0
+    for _ in range(100):
+        noise = BartNoise(permutation=False, infilling=share, span=span)
+        source, _ = bart_corruption([text], noise, random, mask=FIRST)
+        assert (source < FIRST).sum() == round((1 - share) * len(text))
+        assert not ((source[1:] == FIRST) & (source[:-1] == FIRST)).any()
+        last += source[-1] == FIRST
+    assert last > 5
+
+
 @pytest.mark.parametrize("noise", [SpanNoise(), BartNoise(), BartNoise(masking=0.1, deletion=0.1, rotation=True)])
 def test_pairs_depend_on_seed_epoch_and_number_alone(side: Side, noise: SpanNoise | BartNoise) -> None:
     def pairs(seed: int = 3) -> NoisyPairs:

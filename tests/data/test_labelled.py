@@ -93,6 +93,33 @@ def test_other_columns(tmp_path: Path) -> None:
     assert (one.label, one.texts) == ("good", ("a film",))
 
 
+def test_a_label_of_one_text_is_learned_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rare = [f"rare{i}\tword {i}" for i in range(20)]
+    monkeypatch.setattr("tests.data.test_labelled.LINES", [*LINES, *rare])
+    found = prepared(tmp_path)
+    assert set(found.facts["labels"]) == {"bad", "good", *(f"rare{i}" for i in range(20))}
+    assert not any(label.startswith("rare") for label, _ in found.valid)
+    assert len(found.valid) > 3
+
+
+def test_a_label_that_only_validation_has(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    (tmp_path / "valid.tsv").write_text("other\ta film\n")
+    with pytest.raises(DataError, match="'other' is none of 'bad', 'good', which the training texts have"):
+        prepare_labelled(
+            str(tmp_path / "train.tsv"),
+            str(tmp_path / "valid.tsv"),
+            columns=None,
+            labels=None,
+            tokenizers=None,
+            kind="bpe",
+            vocab_size=None,
+            max_length=40,
+            cache=tmp_path / "cache",
+            reporter=Silent(),
+        )
+
+
 def test_labels_that_the_model_does_not_know_and_one_label_only(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the label '(bad|good)' is none of 'x', 'y', which the model knows"):
         prepared(tmp_path, labels=["x", "y"])

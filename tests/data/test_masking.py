@@ -10,7 +10,7 @@ from attendo.data.masking import MaskedRows, side_of
 from attendo.data.noise_settings import MaskNoise
 from attendo.data.store import Side
 from attendo.data.text_batch import NOTHING, TextBatch
-from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, Tokenizer, train_tokenizer
+from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, UNK, Tokenizer, train_tokenizer
 
 LENGTH = 67
 
@@ -63,6 +63,13 @@ def test_control_ids_and_padding_are_never_chosen_nor_changed(side: Side, tokeni
     assert (batch.ids_BT[:, 0] == BOS).all() and (batch.ids_BT[last] == EOS).all()
     assert (batch.targets_BT[:, 0] == NOTHING).all() and (batch.targets_BT[last] == NOTHING).all()
     assert (batch.targets_BT[~real] == NOTHING).all() and (batch.ids_BT[~real] == PAD).all()
+
+
+def test_what_the_tokenizer_did_not_know_is_never_chosen(tokenizer: Tokenizer) -> None:
+    batch = everything(rows(side_of([[7, UNK, 9, UNK, 11]] * 300), tokenizer, rate=0.9, whole_words=True))
+    assert batch.targets_BT is not None
+    assert not (batch.targets_BT == UNK).any() and (batch.targets_BT == 9).any()
+    assert (batch.ids_BT == UNK).sum() == 600
 
 
 def test_what_is_not_chosen_is_the_text_itself(side: Side, tokenizer: Tokenizer) -> None:

@@ -57,6 +57,14 @@ def test_the_picture_has_every_number_and_label() -> None:
     assert texts.count("b<c") == 2
 
 
+@pytest.mark.parametrize("labels", [("x", "y"), tuple(f"a label with the number {i}" for i in range(30))])
+def test_there_is_room_for_the_title_of_the_picture(labels: tuple[str, ...]) -> None:
+    picture = ET.fromstring(confusion_picture(classification_scores([0, 1], [0, 1], labels)))
+    title = next(picture.iter("{http://www.w3.org/2000/svg}text"))
+    assert title.text is not None and "told as" in title.text
+    assert float(picture.attrib["width"]) >= float(title.attrib["x"]) + 6.5 * len(title.text)
+
+
 def test_unequal_or_nothing() -> None:
     with pytest.raises(DataError, match="2 labels and 1 guesses"):
         classification_scores([0, 1], [0], ("x", "y"))
