@@ -294,7 +294,8 @@ class Architecture:
             yield f"model.kind = '{config.kind}'"
             return
         free = {setting.ours for setting in self.settings} | {name for name, _, _ in self.vocabularies}
-        idle = {*config.rates, "kind", "init_by_depth", *(key for key, _ in config.unused())}
+        # Ids for what is hidden are rows of a vocabulary, there as well, which no text has.
+        idle = {*config.rates, "kind", "init_by_depth", "n_extra", *(key for key, _ in config.unused())}
         for field in dataclasses.fields(config):
             if field.name in free | idle:
                 continue

@@ -43,10 +43,10 @@ BART = Architecture(
 
 
 def _with_end(folder: Folder) -> dict[str, Any]:
-    """What config.json says, and how a source ends: </s> where decoding starts with that (50 languages), and otherwise
-    a language behind it (25 languages)."""
-    ids = [said_id(folder, key) for key in ("decoder_start_token_id", "eos_token_id")]
-    return {**folder.config, "read_end": ids[0] == ids[1]}
+    """What config.json says, and how a source ends: </s> where decoding starts with that (50 languages) or with <s>
+    (what was trained here), and a language behind it where decoding starts with a language (25 of them)."""
+    start, *others = (said_id(folder, key) for key in ("decoder_start_token_id", "eos_token_id", "bos_token_id"))
+    return {**folder.config, "read_end": start in others}
 
 
 MBART = Architecture(

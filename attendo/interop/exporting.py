@@ -29,7 +29,7 @@ from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
 from attendo.interop.their_tokenizer import SETTINGS
 from attendo.interop.vocabulary import Order
-from attendo.models.settings import GPTConfig, ModelConfig, TransformerConfig
+from attendo.models.settings import EncoderConfig, GPTConfig, ModelConfig, TransformerConfig
 from attendo.recipe import TaskName
 from attendo.storage import new_folder, require_new
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
@@ -160,12 +160,20 @@ def _made(bundle: Bundle) -> _Export:
     architecture, config, weights = counterpart(bundle.config.model, bundle.weights())
     if bundle.text is None:
         return _Export(architecture, config, weights, None, _labels(bundle), {}, {})
-    controls = _controls(architecture)
-    orders = Orders(*(Order(first=controls, last=(), size=getattr(config, name)) for name in _sizes(architecture)))
-    pad, bos, eos, unk = controls
+    source_size, target_size = (getattr(config, name) for name in _sizes(architecture))
+    pad, bos, eos, unk = controls = _controls(architecture, config)
+    orders = Orders(*(Order(first=controls, last=(), size=size) for size in (source_size, target_size)))
     ids = {"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos}
     longest = bundle.config.data.max_length
-    files = tokenizer_files(bundle.text, around=_AROUND[bundle.config.task], max_length=longest, controls=controls)
+    encoder = config if isinstance(config, EncoderConfig) else None
+    files = tokenizer_files(
+        bundle.text,
+        around=_AROUND[bundle.config.task],
+        max_length=longest,
+        controls=controls,
+        n_separators=1 if encoder is None else encoder.n_separators,
+        n_segments=0 if encoder is None else encoder.n_segments,
+    )
     generation: dict[str, Any] = {}
     more: dict[str, Any] = {}
     if isinstance(config, TransformerConfig):
@@ -193,9 +201,22 @@ def _sizes(architecture: Architecture) -> tuple[str, str]:
     return named["source"], named.get("target", named["source"])
 
 
-def _controls(architecture: Architecture) -> tuple[int, int, int, int]:
-    """The ids that <pad>, <s>, </s> and <unk> have there: ours, but where the padding has to be what <s> is here."""
-    return (BOS, PAD, EOS, UNK) if architecture.required.get("pad_token_id", PAD) == BOS else (PAD, BOS, EOS, UNK)
+def _controls(architecture: Architecture, config: ModelConfig) -> tuple[int, int, int, int]:
+    """The ids that <pad>, <s>, </s> and <unk> have there: ours, but where the padding has to be what <s> is here.
+
+    So it is where positions are counted from the padding's id on (M2M100, RoBERTa).
+    """
+    sizes = (Order(first=(PAD, BOS, EOS, UNK), last=(), size=getattr(config, name)) for name in _sizes(architecture))
+    match architecture.their_settings(config, Orders(*sizes)).get("pad_token_id", PAD):
+        case 0:
+            return PAD, BOS, EOS, UNK
+        case 1:
+            return BOS, PAD, EOS, UNK
+        case other:
+            raise ForeignError(
+                f"{architecture.name} has its padding where its positions begin, at {other} for this model, which is "
+                "the id of something else: only model.position_offset = 0, 1 and 2 can be exported."
+            )
 
 
 def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, ModelConfig, Weights]:

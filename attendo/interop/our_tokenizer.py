@@ -38,30 +38,46 @@ _N_BYTES = 256
 
 
 def tokenizer_files(
-    tokenizers: TokenizerPair, *, around: Around, max_length: int, controls: Sequence[int] = (PAD, BOS, EOS, UNK)
+    tokenizers: TokenizerPair,
+    *,
+    around: Around,
+    max_length: int,
+    controls: Sequence[int] = (PAD, BOS, EOS, UNK),
+    n_separators: int = 1,
+    n_segments: int = 2,
 ) -> dict[str, bytes]:
     """The files that AutoTokenizer reads, by their names.
 
     A tokenizer of the target's own is in the subfolder `target`. controls: the ids of <pad>, <s>, </s> and <unk> there.
+    n_separators: how many </s> stand between two texts. n_segments: of how many texts a model knows which is which.
     """
-    files = _files(tokenizers.source, around, max_length, controls)
+    numbers = dict(zip(CONTROLS, controls, strict=True))
+    processor = _post_processor(around, numbers, n_separators, second=1 if n_segments > 1 else 0)
+    told = ["input_ids", *(["token_type_ids"] if n_segments else []), "attention_mask"]
+    files = _files(tokenizers.source, around, max_length, numbers, processor, told)
     if not tokenizers.joint:
-        target = _files(tokenizers.target, around, max_length, controls)
+        target = _files(tokenizers.target, around, max_length, numbers, processor, told)
         files |= {f"target/{name}": content for name, content in target.items()}
     return files
 
 
-def _files(tokenizer: Tokenizer, around: Around, max_length: int, controls: Sequence[int]) -> dict[str, bytes]:
+def _files(
+    tokenizer: Tokenizer,
+    around: Around,
+    max_length: int,
+    numbers: Mapping[str, int],
+    processor: dict[str, Any] | None,
+    told: Sequence[str],
+) -> dict[str, bytes]:
     library: dict[str, Any] = json.loads(tokenizer.to_json())
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    numbers = dict(zip(CONTROLS, controls, strict=True))
     library["model"]["vocab"] |= {piece: id for piece, id in numbers.items() if piece in library["model"]["vocab"]}
     by_id = sorted(numbers.items(), key=lambda one: one[1])
     library["added_tokens"] = [{"id": id, "content": piece, **flags} for piece, id in by_id]
     if around == "masked":
         mask = {"id": tokenizer.vocab_size, "content": _MASK, **flags, "lstrip": True}
         library["added_tokens"].append(mask)  # with the space before it, as in attendo
-    library["post_processor"] = _post_processor(around, numbers)
+    library["post_processor"] = processor
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": CONTROLS[PAD],
@@ -71,11 +87,10 @@ def _files(tokenizer: Tokenizer, around: Around, max_length: int, controls: Sequ
         "split_special_tokens": around != "masked",
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_length,
-        "model_input_names": ["input_ids", "attention_mask"],
+        "model_input_names": told,
     }
     if around in ("read", "masked"):
-        names = ["input_ids", "token_type_ids", "attention_mask"]
-        settings |= {"cls_token": CONTROLS[BOS], "sep_token": CONTROLS[EOS], "model_input_names": names}
+        settings |= {"cls_token": CONTROLS[BOS], "sep_token": CONTROLS[EOS]}
     if around == "masked":
         settings |= {"mask_token": _MASK}
     return {
@@ -84,8 +99,10 @@ def _files(tokenizer: Tokenizer, around: Around, max_length: int, controls: Sequ
     }
 
 
-def _post_processor(around: Around, numbers: Mapping[str, int]) -> dict[str, Any] | None:
-    """text </s>, or <s> text </s> and <s> first </s> second </s>, or nothing."""
+def _post_processor(
+    around: Around, numbers: Mapping[str, int], n_separators: int, *, second: int
+) -> dict[str, Any] | None:
+    """text </s>, or <s> text </s> and <s> first </s> second </s>, or nothing. second: the number of the second text."""
     if around == "continued":
         return None
 
@@ -100,7 +117,7 @@ def _post_processor(around: Around, numbers: Mapping[str, int]) -> dict[str, Any
     return {
         "type": "TemplateProcessing",
         "single": single,
-        "pair": [*single, text("B", 1), piece(EOS, 1)],
+        "pair": [*single, *[piece(EOS, 0)] * (n_separators - 1), text("B", second), piece(EOS, second)],
         "special_tokens": {
             name: {"id": name, "ids": [numbers[name]], "tokens": [name]} for name in (CONTROLS[BOS], CONTROLS[EOS])
         },

@@ -218,6 +218,10 @@ def _require_sound(library: _Json, ids: Mapping[str, int]) -> None:
     numbers = [*ids.values(), *(one["id"] for one in library["added_tokens"])]
     if not all(isinstance(id, int) and id >= 0 for id in numbers):
         raise ForeignError("the tokenizer has a piece whose id is no number. It is damaged.")
+    if model["type"] == "BPE" and (prefix := model.get("continuing_subword_prefix")):
+        merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+        if not all(right.startswith(prefix) for _, right in merges):
+            raise ForeignError(f"the tokenizer has merges of pieces without its prefix {prefix!r}. It is damaged.")
     normalizer = library.get("normalizer") or {}
     for step in [normalizer, *normalizer.get("normalizers", [])]:
         if step.get("type") == "Precompiled":

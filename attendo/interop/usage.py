@@ -33,7 +33,10 @@ def usage_of(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) ->
     if kind not in _USAGES:
         raise ForeignError(f"nothing is known of how a model of the type {kind!r} wants its texts.")
     try:
-        return _USAGES[kind](folder, tokenizer, languages)
+        usage = _USAGES[kind](folder, tokenizer, languages)
+        for id in (*usage.source_prefix, *(usage.source_suffix or ()), *usage.target_prefix):
+            _require_row(folder, id, "which stands around a text", usage.order.size)
+        return usage
     except KeyError as error:
         raise ForeignError(f"the tokenizer in {folder.path} has no piece {error}, which a {kind} needs.") from None
     except (AttributeError, TypeError, IndexError) as error:  # what was read is of no kind that was expected
@@ -49,10 +52,16 @@ def _order(
             f"{folder.path / 'config.json'}: vocab_size = {size!r}, and no tensor has so many rows. The files are not "
             "of one model."
         )
-    for name, id in (("pad", pad), ("start", start), ("eos", eos), ("unk", unk)):
-        if id is not None and not 0 <= id < size:
-            raise ForeignError(f"{folder.path}: the id {id} ({name}) is beyond the {size:,} rows of the vocabulary.")
+    hidden = [("mask", id) for id in last.get("last", ())]
+    for name, id in (("pad", pad), ("start", start), ("eos", eos), ("unk", unk), *hidden):
+        if id is not None:
+            _require_row(folder, id, name, size)
     return order_of(size, pad=pad, start=start, eos=eos, unk=unk, **last)
+
+
+def _require_row(folder: Folder, id: int, what: str, size: int) -> None:
+    if not 0 <= id < size:
+        raise ForeignError(f"{folder.path}: the id {id} ({what}) is beyond the {size:,} rows of the vocabulary.")
 
 
 def _meanings(folder: Folder, tokenizer: TheirTokenizer) -> dict[str, int | None]:
@@ -88,7 +97,10 @@ def _t5(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usag
     return Usage(order=order, source_text=None if source is None else f"translate {source} to {target}:")
 
 
-def _bart(folder: Folder, tokenizer: TheirTokenizer, _: Languages) -> Usage:
+def _bart(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
+    """Unless the tokenizer itself says that a text begins with nothing, as that of a model that was trained here."""
+    if (single := _template(folder)) and "SpecialToken" not in single[0]:
+        return _plain(folder, tokenizer, languages)
     begin = tokenizer.ids["<s>"]
     return Usage(order=_order(folder, **_meanings(folder, tokenizer)), source_prefix=(begin,), target_prefix=(begin,))
 
@@ -98,6 +110,8 @@ def _by_language(named: Callable[[str], str | None]) -> Callable[[Folder, TheirT
 
     def usage(folder: Folder, tokenizer: TheirTokenizer, languages: Languages) -> Usage:
         known = {name: tokenizer.ids[piece] for piece in tokenizer.special if (name := named(piece))}
+        if not known and languages == (None, None):  # one that was trained here, for one pair
+            return _plain(folder, tokenizer, languages)
         source, target = (_language(known, *one) for one in zip(languages, OPTIONS, strict=True))
         start, eos = (said_id(folder, key) for key in ("decoder_start_token_id", "eos_token_id"))
         if folder.config["model_type"] == "mbart" and start != eos and eos is not None:  # 25 languages
@@ -166,12 +180,19 @@ def _put_before(folder: Folder, tokenizer: TheirTokenizer, start: int | None) ->
     """The ids that their tokenizer puts before every text by itself."""
     settings = folder.optional_json("tokenizer_config.json")
     if folder.has("tokenizer.json"):
-        processor = folder.json("tokenizer.json").get("post_processor") or {}
-        steps = [step for step in processor.get("processors", [processor]) if step.get("type") == "TemplateProcessing"]
-        pieces = [part["SpecialToken"]["id"] for step in steps for part in step["single"][:1] if "SpecialToken" in part]
+        pieces = [part["SpecialToken"]["id"] for part in _template(folder)[:1] if "SpecialToken" in part]
         return tuple(tokenizer.ids[piece] for piece in pieces)
     llama = folder.config["model_type"] == "llama"
     return (start,) if start is not None and settings.get("add_bos_token", llama) else ()
+
+
+def _template(folder: Folder) -> list[dict[str, Any]]:
+    """What tokenizer.json puts around one text, and the text itself, in their order; nothing where it does not say."""
+    if not folder.has("tokenizer.json"):
+        return []
+    processor = folder.json("tokenizer.json").get("post_processor") or {}
+    steps = [step for step in processor.get("processors", [processor]) if step.get("type") == "TemplateProcessing"]
+    return [part for step in steps for part in step["single"]]
 
 
 _USAGES: dict[str, Callable[[Folder, TheirTokenizer, Languages], Usage]] = {

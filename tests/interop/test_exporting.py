@@ -23,6 +23,7 @@ from tests.interop.foreign import randomise
 from tests.interop.test_importing import assert_same
 from tests.numerals import ENGLISH
 from tests.untrained import recurrent_bundle, untrained_bundle
+from tests.untrained import tokenizer as own_tokenizer
 
 LIMIT = 13
 TEXTS = [" ".join(ENGLISH[:3]), ENGLISH[5], " ".join(ENGLISH[2:9]), "</s> is a text"]
@@ -115,6 +116,21 @@ class TestModelsThatWereTrainedHere:
             pieces = [one.piece for one in translation.candidates[0].pieces[:-1]]  # the last is the end
             assert tokenizer.convert_ids_to_tokens(ids, skip_special_tokens=True) == pieces
 
+    def test_come_back(self, own: tuple[str, Bundle, Path], tmp_path: Path) -> None:
+        """As translators that say the same."""
+        name, bundle, folder = own
+        back = import_model(folder, out=tmp_path / "back")
+        found, expected = (
+            attendo.load(one.path, engine="torch").translate_many(
+                TEXTS[:3], options=SearchOptions(beam=1), max_length=LIMIT, scores=True
+            )
+            for one in (back, bundle)
+        )
+        for ours, theirs in zip(found, expected, strict=True):
+            assert [one.piece for one in ours.candidates[0].pieces] == [
+                one.piece for one in theirs.candidates[0].pieces
+            ], name
+
     @pytest.mark.parametrize(("max_length", "n_positions"), [(61, 1024), (1009, 1061)])
     def test_there_are_positions_for_the_longest_text(self, tmp_path: Path, max_length: int, n_positions: int) -> None:
         parts = {"tie_embeddings": "all", **OWN["Pegasus"]}
@@ -140,6 +156,18 @@ def test_a_model_without_a_counterpart_is_refused_by_the_setting(
         export_huggingface(bundle, tmp_path / "theirs")
     assert named in str(refused.value)
     assert not (tmp_path / "theirs").exists()
+
+
+def test_ids_for_what_is_hidden_go_out_as_rows_that_never_come(tmp_path: Path) -> None:
+    """A translator that was made from a denoising model has them."""
+    size = own_tokenizer().vocab_size + 7
+    more: dict[str, Any] = {"n_extra": 7, "source_vocab_size": size, "target_vocab_size": size, "tie_embeddings": "all"}
+    bundle = untrained_bundle(tmp_path / "bundle", **OWN["Pegasus"], **more)
+    export_huggingface(bundle, tmp_path / "theirs")
+    model, tokenizer = theirs(tmp_path / "theirs")
+    assert model.config.vocab_size == len(tokenizer) + 7 == size
+    assert set(range(len(tokenizer), len(tokenizer) + 7)) <= set(model.generation_config.suppress_tokens)
+    assert generated(tmp_path / "theirs", TEXTS[:3]) == greedily(bundle, TEXTS[:3])
 
 
 def test_what_is_no_transformer_is_refused(tmp_path: Path) -> None:

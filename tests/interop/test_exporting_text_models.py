@@ -26,6 +26,7 @@ from attendo.recipe import DataConfig, RunConfig, TaskName
 from attendo.tasks.language_model import GPT_PARTS, LLAMA_PARTS
 from attendo.tasks.masked import PARTS as BERT_PARTS
 from attendo.text.pair import TokenizerPair
+from attendo.text.tokenizer import BOS, PAD
 from attendo.training.settings import TrainingConfig
 from tests.interop import tokenizers
 from tests.interop.foreign import randomise
@@ -37,6 +38,7 @@ SIZES: dict[str, Any] = {"n_layers": 2, "d_model": 22, "d_ff": 17, "n_heads": 2}
 TEXTS = [" ".join(ENGLISH[:3]), ENGLISH[5], " ".join(ENGLISH[2:9])]
 BIASED: dict[str, Any] = {**GPT_PARTS, "output_bias": True}
 LABELS = ["no", "yes", "perhaps"]
+ROBERTA = {"n_segments": 1, "n_separators": 2, "position_offset": 2}
 LEARNED: dict[str, Any] = {"positions": "learned", "n_positions": MAX_LENGTH}
 
 
@@ -104,6 +106,8 @@ def test_a_language_model(name: str, parts: dict[str, Any], both: TokenizerPair,
         ("BertForMaskedLM", {**LEARNED, "activation": "gelu"}),
         ("BertForPreTraining", {**LEARNED, "activation": "gelu", "next_sentence": True}),
         ("RobertaPreLayerNormForMaskedLM", {**BERT_PARTS, "n_positions": MAX_LENGTH}),
+        ("RobertaForMaskedLM", {**LEARNED, "activation": "gelu", **ROBERTA}),
+        ("RobertaForMaskedLM", {**LEARNED, "activation": "gelu", **ROBERTA, "position_offset": 1}),
     ],
 )
 def test_a_masked_language_model(name: str, parts: dict[str, Any], both: TokenizerPair, tmp_path: Path) -> None:
@@ -121,19 +125,28 @@ def test_a_masked_language_model(name: str, parts: dict[str, Any], both: Tokeniz
         rows = [both.source.encode(text) for text in TEXTS]
         rows.append([*both.source.encode("one"), both.source.vocab_size, *both.source.encode("three")])
         batch = segments_batch(rows)
-        assert torch.equal(inputs["input_ids"], batch.ids_BT)
+        assert torch.equal(by_our_numbers(tokenizer)[inputs["input_ids"]], batch.ids_BT)
         real = inputs["attention_mask"].bool()
-        close(ours(batch)[real], logits[real])
+        close(ours(batch)[real][:, 2:], logits[real][:, 2:])  # but for <pad> and <s>, which may change places
     guesses = Filler.from_bundle(bundle).fill(texts[-1], top=3)[0]
     hidden = logits[-1][inputs["input_ids"][-1] == tokenizer.mask_token_id][0]
     hidden[[0, 1, 2, 3, tokenizer.mask_token_id]] = -torch.inf
     assert [guess.piece for guess in guesses] == tokenizer.convert_ids_to_tokens(hidden.topk(3).indices.tolist())
 
 
+def by_our_numbers(tokenizer: Any) -> torch.Tensor:
+    """Our id for each of theirs."""
+    ours = torch.arange(len(tokenizer))
+    ours[[tokenizer.pad_token_id, tokenizer.bos_token_id]] = torch.tensor([PAD, BOS])
+    return ours
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
         ("BertForSequenceClassification", LEARNED),
+        ("RobertaForSequenceClassification", {**LEARNED, **ROBERTA}),
+        ("RobertaPreLayerNormForSequenceClassification", {**LEARNED, **ROBERTA, "norm_place": "pre"}),
         ("RobertaPreLayerNormForSequenceClassification", {**LEARNED, "norm_place": "pre"}),
         (
             "DistilBertForSequenceClassification",
@@ -151,8 +164,7 @@ def test_a_classifier(name: str, parts: dict[str, Any], both: TokenizerPair, tmp
     classifier = TextClassifier.from_bundle(bundle)
     for texts in ([TEXTS[0]], [TEXTS[1], TEXTS[2]]):
         inputs = tokenizer(*texts, return_tensors="pt")
-        if not config.n_segments:
-            del inputs["token_type_ids"]
+        assert ("token_type_ids" in inputs) == bool(config.n_segments)
         with torch.inference_mode():
             close(classifier.probabilities([texts]), model(**inputs).logits.softmax(-1))
 

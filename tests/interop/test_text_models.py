@@ -1,5 +1,6 @@
 """Encoders and decoders imported with their tokenizers: the same text in, the same numbers and the same text out."""
 
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from attendo.bundle import Bundle
 from attendo.classifier import TextClassifier
 from attendo.decoding.beam import search
 from attendo.decoding.search import Hypothesis, SearchOptions
-from attendo.errors import ConfigError
+from attendo.errors import ConfigError, ForeignError
 from attendo.filler import Embedder, Filler
 from attendo.generator import Generator
 from attendo.interop.exporting import export_huggingface
@@ -371,3 +372,17 @@ def test_pictures_of_any_size_have_the_same_labels(tmp_path: Path) -> None:
     ).read_bytes()
     said = transformers.AutoConfig.from_pretrained(tmp_path / "back").to_dict()
     assert {**said, "_name_or_path": ""} == {**model.config.to_dict(), "_name_or_path": ""}
+
+
+@pytest.mark.parametrize(("name", "piece"), [("bert", "[MASK]"), ("llama", "<s>")])
+@pytest.mark.parametrize("id", [100_000, 2**31, 2**63])
+def test_a_piece_beyond_the_vocabulary_is_refused(name: str, piece: str, id: int, tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    import_case(name, tmp_path / "theirs", tmp_path / "ours")
+    path = tmp_path / "theirs" / "tokenizer.json"
+    library = json.loads(path.read_text(encoding="utf-8"))
+    next(one for one in library["added_tokens"] if one["content"] == piece)["id"] = id
+    path.write_text(json.dumps(library), encoding="utf-8")
+    with pytest.raises(ForeignError, match=r"beyond|damaged"):
+        attendo.import_model(tmp_path / "theirs", out=tmp_path / "again")
+    assert not (tmp_path / "again").exists()

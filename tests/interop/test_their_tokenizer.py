@@ -339,6 +339,21 @@ def damaged(part: str, key: str, value: object) -> str:
     return json.dumps(library)
 
 
+# The library itself would end the program.
+PREFIXED = json.dumps(
+    {
+        "added_tokens": [],
+        "decoder": {"type": "ByteLevel"},
+        "model": {
+            "type": "BPE",
+            "continuing_subword_prefix": "x",
+            "vocab": {"Ġ": 0, "é": 1, "Ġé": 2},
+            "merges": [["Ġ", "é"]],
+        },
+    }
+)
+
+
 class TestFaults:
     def test_no_tokenizer(self, tmp_path):
         with pytest.raises(ForeignError, match="has no tokenizer"):
@@ -356,6 +371,7 @@ class TestFaults:
             ("tokenizer.json", damaged("normalizer", "precompiled_charsmap", "AAA"), "damaged"),
             ("tokenizer.json", damaged("normalizer", "precompiled_charsmap", "/////w=="), "table of characters"),
             ("tokenizer.json", damaged("decoder", "type", "BPEDecoder"), "put together by"),
+            ("tokenizer.json", PREFIXED, "merges of pieces without its prefix 'x'"),
             ("spiece.model", "no protocol buffer", "no SentencePiece file"),
             ("merges.txt", "a b", "vocab.json is missing"),
         ],
