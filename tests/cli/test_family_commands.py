@@ -190,7 +190,7 @@ def test_evaluating(folder: Path, tmp_path: Path) -> None:
         ),
         (["inspect", "gpt", "--text", "x", "--map", "encoder"], "This model has decoder.1.1 to decoder.1.2."),
         (["train", "--task", "language-model", "text.txt", "--valid-target", "x"], "data.valid_target"),
-        (["train", "--task", "masked-language-model", "--style", "t5", "text.txt"], "learns from masks"),
+        (["train", "--task", "masked-language-model", "--set", "noise.kind=t5", "text.txt"], "learns from masks"),
         (["train", "a.en", "a.de", "a.fr"], "a translator learns from two files"),
         (["train", "--task", "denoise", "--preset", "llama", "text.txt"], "'llama' is a language model"),
     ],
