@@ -128,7 +128,7 @@ def prepare_labelled(
     _check(path, training, valid, names, whose="the model knows" if labels is not None else "the training texts have")
     n_words = sum(count_words(text) for one in training for text in one.texts)
     if tokenizers is None:
-        vocab_size = vocab_size or choose_vocab_size(n_words, whole_words=True)
+        vocab_size = vocab_size or choose_vocab_size(n_words)
         lines = (text for one in training for text in one.texts)
         both = train_tokenizer(lines, kind=kind, vocab_size=vocab_size)
         tokenizers = TokenizerPair(both, both)

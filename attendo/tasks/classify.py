@@ -45,7 +45,7 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "warmup_steps": 100,
         "batch_tokens": 1024,
         "patience": 12,
-        "epochs": min(30.0, max(2.0, 80_000 / max(texts, 1))),  # with more, what has been learned by heart counts more
+        "epochs": min(30.0, max(2.0, 300_000 / max(texts, 1))),
     }
     if start is not None:
         return {"task": "classify", "model": {"kind": "classifier"}, "training": text_plan.adapting(training, start)}

@@ -264,16 +264,13 @@ def train_tokenizer(lines: Iterable[str], *, kind: Kind, vocab_size: int) -> Tok
     return Tokenizer(library)
 
 
-def choose_vocab_size(words: int, *, whole_words: bool = False) -> int:
+def choose_vocab_size(words: int) -> int:
     """7.2 √words, a multiple of 80 from 560 to 32,000; `words` of both sides together.
-
-    whole_words: four times as many, for most words to be one piece, where nothing has to be spelled: a classifier of
-    SST-2 got 79 % of its validation part right so, and 78 % with fewer pieces.
 
     The distinct words of a text grow about so with its length (Heaps' law), and the constant gives 5,920 for
     the 29,000 pairs of Multi30K. Matrices of so many columns are multiplied faster than of any other number.
     """
-    return min(max(round(7.2 * math.sqrt(words) / 80) * 80, 560) * (4 if whole_words else 1), 32_000)
+    return min(max(round(7.2 * math.sqrt(words) / 80) * 80, 560), 32_000)
 
 
 def count_words(text: str) -> int:
