@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -162,8 +163,9 @@ def joined_team() -> Iterator[Team]:
     if MEETING in os.environ:
         store = dist.FileStore(os.environ[MEETING], size)  # type: ignore[attr-defined]
         store.set(_arrival(rank), "")
-        store.wait(["all"], TO_START)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=TO_ANSWER)
+        with _ending_with_leader():
+            store.wait(["all"], TO_START)
+            dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=TO_ANSWER)
     else:
         if dist.is_initialized():
             raise ConfigError(
@@ -176,6 +178,26 @@ def joined_team() -> Iterator[Team]:
         yield Team(rank, size, near=MEETING in os.environ)
     finally:
         dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _ending_with_leader() -> Iterator[None]:
+    """Ends this process where the one that started it ends meanwhile.
+
+    Once they have met, a connection that breaks tells; until then gloo looks for the leader as long as for any answer.
+    """
+    leader, met = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not met.wait(1.0):
+            if os.getppid() != leader:
+                os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        met.set()
 
 
 @contextlib.contextmanager

@@ -121,6 +121,23 @@ def test_followers_end_with_their_leader(tmp_path: Path) -> None:
     assert "TeamLostError" in ended.stderr
 
 
+def test_followers_end_with_a_leader_that_never_joins(tmp_path: Path) -> None:
+    """Killed between the arrival of all and their meeting."""
+    waiting = follower(tmp_path, "pass")
+    leader = tmp_path / "leader.py"
+    leader.write_text(
+        "import os, signal\n"
+        "import torch.distributed as dist\n"
+        "from attendo.training.team import started_team\n"
+        "dist.init_process_group = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"with started_team(2, threads=1, command={waiting!r}):\n"
+        "    pass\n"
+    )
+    # The follower has inherited the pipes: reading them to their end waits for it as well.
+    ended = subprocess.run([sys.executable, str(leader)], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert ended.returncode == -9
+
+
 def test_a_process_that_dies_before_it_joins_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
     before = dict(os.environ)
