@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -31,12 +32,13 @@ from attendo.nn.masks import padding_mask
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
-BATCH_TOKENS = 2048  # source positions translated at once
+BATCH_TOKENS = 4096  # source positions translated at once
 SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
 IMPOSSIBLE = -1e4  # a logit that leaves nothing of a probability, and is a number
 
 
 Caches = tuple[DecoderCache, ...]  # of each model
+T = TypeVar("T")
 
 
 class TorchEngine:
@@ -87,10 +89,7 @@ class TorchEngine:
         """
         # Every draw is a row of its own from the beginning: many draws of few sentences are as large as few of many.
         draws = options.n_best if options.sample else 1
-        positions = BATCH_TOKENS
-        if self.device.type == "cpu":  # something to do for each thread
-            total = sum(map(len, sources)) + len(sources)
-            positions = max(1, min(positions, -(-total // torch.get_num_threads())))
+        positions = self._positions([len(ids) for ids in sources], BATCH_TOKENS)
         held = phrases if phrases is not None and any(phrases) else None
         if held is not None:  # phrases widen the beam
             positions = positions * inner_beam(options) // max(width(one, options) for one in held)
@@ -156,10 +155,12 @@ class TorchEngine:
     ) -> list[list[float]]:
         """log p of each target id and its EOS, given the source and what comes before."""
         longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-        found: dict[int, list[float]] = {}
-        batches = sorted_batches(longest, batch_size=batch_size, batch_tokens=batch_tokens or BATCH_TOKENS)
-        with torch.inference_mode():
-            for rows in (reporter or Silent()).track(batches, "Scoring", len(batches)):
+        batches = sorted_batches(
+            longest, batch_size=batch_size, batch_tokens=batch_tokens or self._positions(longest, BATCH_TOKENS)
+        )
+
+        def together(rows: Sequence[int]) -> list[list[float]]:
+            with torch.inference_mode():
                 batch = make_batch([sources[i] for i in rows], [targets[i] for i in rows]).to(self.device)
                 real_BT = padding_mask(batch.target_lengths_B, batch.target_in_BT.shape[1])[:, 0, 0]
                 log_probs_N = mean_probability(
@@ -172,8 +173,13 @@ class TorchEngine:
                         for model in self.models
                     ]
                 )
-                for i, row in zip(rows, log_probs_N.split(batch.target_lengths_B.tolist()), strict=True):
-                    found[i] = with_certain(self.before, row.tolist())
+                parts = log_probs_N.split(batch.target_lengths_B.tolist())
+                return [with_certain(self.before, part.tolist()) for part in parts]
+
+        found: dict[int, list[float]] = {}
+        scored = self._side_by_side(together, batches)
+        for rows, log_probs in (reporter or Silent()).track(scored, "Scoring", len(batches)):
+            found.update(zip(rows, log_probs, strict=True))
         return [found[i] for i in range(len(sources))]
 
     def stream(self, source: Ids, limit: int) -> Iterator[int]:
@@ -184,9 +190,15 @@ class TorchEngine:
             )
         yield from inferred(ids)
 
+    def _positions(self, lengths: Sequence[int], most: int) -> int:
+        """So many at once that there is something to do for each thread of a CPU, and no more than the most."""
+        if self.device.type != "cpu":
+            return most
+        return max(1, min(most, -(-(sum(lengths) + len(lengths)) // torch.get_num_threads())))
+
     def _side_by_side(
-        self, work: Callable[[Sequence[int]], list[list[Hypothesis]]], batches: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[Sequence[int], list[list[Hypothesis]]]]:
+        self, work: Callable[[Sequence[int]], list[T]], batches: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[Sequence[int], list[T]]]:
         """Each batch with what becomes of it. On a CPU a thread of its own does each, one of them for each of torch's.
 
         Small products gain little from several threads; batches side by side use them.
