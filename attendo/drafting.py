@@ -381,6 +381,10 @@ class Drafter:
     ) -> list[tuple[int, ...]]:
         """The ids that the translation of each text begins with; texts of one prefix share them."""
         before = self.tokenizers.target.before
+        if prefixes is not None and len(prefixes) != n_texts:
+            raise DataError(
+                f"there are {n_texts} texts and {len(prefixes)} prefixes. Give each text one; an empty one is none."
+            )
         if prefixes is None or not any(prefixes):
             return [before] * n_texts
         encoded = {

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,12 +15,10 @@ from attendo.errors import BundleError, ConfigError, DataError
 from attendo.machine import DeviceName
 from attendo.mending import Mender
 from attendo.models.settings import TransformerConfig
-from attendo.reporting import Reporter, Silent
+from attendo.reporting import Reporter
 from attendo.text.corpus import trim
 from attendo.text.glossary import Glossary
 from attendo.text.pair import TokenizerPair
-
-AT_ONCE = 1024  # texts, of so many that those before and after them can be at another stage meanwhile
 
 # Texts cut, what was found for their sentences, and the translations made of that -> which words belong together.
 Align = Callable[[Sequence[Draft], Sequence[list[list[Hypothesis]]], Sequence[str]], list[Links]]
@@ -203,56 +200,9 @@ class Translator:
             raise ConfigError("beam and n_best are part of options: say them once, in SearchOptions(beam=…, n_best=…).")
         if not check and (any(keep or ()) or glossary):
             raise ConfigError("keep and glossary need check: without it nothing is looked for in a translation.")
-        for name, each in (("prefixes", prefixes), ("keep", keep)):
-            if each is not None and len(each) != len(texts):
-                raise DataError(
-                    f"there are {len(texts)} texts and {len(each)} {name}. Give each text one; an empty one is none."
-                )
-
-        def some(start: int, end: int, reporter: Reporter | None) -> list[Translation]:
-            drafts = self.drafter.drafts(
-                texts[start:end],
-                max_length=max_length,
-                prefixes=None if prefixes is None else prefixes[start:end],
-                split=split,
-                check=check,
-                keep=None if keep is None else keep[start:end],
-                glossary=glossary,
-            )
-            return self._translated(
-                drafts,
-                options,
-                scores=scores,
-                align=align,
-                batch_size=batch_size,
-                batch_tokens=batch_tokens,
-                reporter=reporter,
-            )
-
-        if len(texts) < 2 * AT_ONCE or not self.engine.works_aside:
-            return some(0, len(texts), reporter)
-        # While the engine has the sentences of some texts, others are cut, checked and put together.
-        starts = range(0, len(texts), AT_ONCE)
-        with ThreadPoolExecutor(2) as pool:
-            try:
-                parts = pool.map(lambda start: some(start, start + AT_ONCE, None), starts)
-                tracked = (reporter or Silent()).track(parts, "Translating", len(starts))
-                return [one for part in tracked for one in part]
-            finally:
-                pool.shutdown(cancel_futures=True)  # nobody wants the rest any more
-
-    def _translated(
-        self,
-        drafts: list[Draft],
-        options: SearchOptions,
-        *,
-        scores: bool,
-        align: Align | None,
-        batch_size: int | None,
-        batch_tokens: int | None,
-        reporter: Reporter | None,
-    ) -> list[Translation]:
-        """What becomes of texts that are cut; the arguments are those of `translate_many`."""
+        drafts = self.drafter.drafts(
+            texts, max_length=max_length, prefixes=prefixes, split=split, check=check, keep=keep, glossary=glossary
+        )
 
         def search(sentences: Sequence[Sentence]) -> list[list[Hypothesis]]:
             return self.search(

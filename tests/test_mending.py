@@ -26,7 +26,6 @@ class Known:
     """log p of an id is drawn by all that comes before it, and so is what greedy search goes on with."""
 
     longest_target = None
-    works_aside = False
 
     def __init__(self, endings: Sequence[tuple[int, ...]] = ((),)) -> None:
         self.endings = endings

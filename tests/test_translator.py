@@ -4,7 +4,6 @@ import random
 import shutil
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import pytest
@@ -51,33 +50,6 @@ def test_results_come_in_the_order_of_the_input(tiny):
     assert [one.source for one in found] == texts
     assert [one.text for one in found] == [tiny.translate(text).text for text in texts]
     assert tiny.translate_many([]) == []
-
-
-def test_many_texts_are_translated_while_others_are_cut(trained, monkeypatch):
-    """The same translations in the same order, with what belongs to each text, whether in stages or all at once."""
-    fast, texts = load(trained.path), [*mixed_sentences(40), "one.", "two 31 three."]
-    prefixes, keep = [None, "eins"] * 21, [()] * 41 + [("31",)]
-    how: dict[str, Any] = {"prefixes": prefixes, "keep": keep, "n_best": 2, "beam": 3, "scores": True}
-    expected = fast.translate_many(texts, **how)
-    cut, threads = fast.drafter.drafts, set()
-
-    def seen(*texts: Any, **how: Any) -> Any:
-        threads.add(threading.current_thread())
-        return cut(*texts, **how)
-
-    monkeypatch.setattr(fast.drafter, "drafts", seen)
-    monkeypatch.setattr("attendo.translator.AT_ONCE", 5)
-    found = fast.translate_many(texts, **how)
-    assert threading.main_thread() not in threads
-    assert [(one.source, one.text, one.warnings) for one in found] == [
-        (one.source, one.text, one.warnings) for one in expected
-    ]
-    for one, other in zip(found, expected, strict=True):
-        assert [c.log_prob for c in one.candidates] == close([c.log_prob for c in other.candidates])
-    with pytest.raises(DataError, match="42 texts and 41 prefixes"):
-        fast.translate_many(texts, prefixes=prefixes[1:])
-    with pytest.raises(DataError, match="has half of a surrogate pair"):
-        fast.translate_many([*texts, "one \ud800 two."])
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t", " \t  ", "\u00a0", "\u2028", "\u3000 "])

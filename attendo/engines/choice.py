@@ -31,10 +31,6 @@ class AutoEngine:
         self._loading = threading.Lock()
 
     @property
-    def works_aside(self) -> bool:
-        return self.fast.works_aside
-
-    @property
     def reference(self) -> Engine:
         with self._loading:  # threads that need it at the same time load it once
             if self._loaded is None:

@@ -68,8 +68,6 @@ class CTranslate2Engine:
     every target begins with, whatever the model thinks of them: log p = 0; a search is given them as prefixes.
     """
 
-    works_aside = True
-
     def __init__(
         self, folder: Path, *, precision: Precision = "float32", n_workers: int | None = None, before: Ids = ()
     ) -> None:

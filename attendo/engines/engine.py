@@ -23,10 +23,6 @@ class Engine(Protocol):
     """
 
     @property
-    def works_aside(self) -> bool:
-        """Whether it computes in threads of its own, so that who calls it can do something else in another thread."""
-
-    @property
     def longest_target(self) -> int | None:
         """How many ids a target may have at most, without EOS; None is any number."""
 

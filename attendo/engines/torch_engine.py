@@ -48,8 +48,6 @@ class TorchEngine:
     whatever the models think of them: log p = 0.
     """
 
-    works_aside = False
-
     def __init__(
         self, models: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device, *, before: Ids = ()
     ) -> None:
