@@ -16,7 +16,7 @@ from attendo.text.tokenizer import BOS, EOS, train_tokenizer
 LINES = [f"{'good' if i % 3 else 'bad'}\tfilm number {i}" + ("\tsecond text" if i % 5 == 0 else "") for i in range(71)]
 
 
-def prepared(folder: Path, **changes: Any) -> Prepared:
+def prepared(folder: Path, valid: str | None = None, **changes: Any) -> Prepared:
     path = folder / "train.tsv"
     path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     settings: dict[str, Any] = {
@@ -29,7 +29,7 @@ def prepared(folder: Path, **changes: Any) -> Prepared:
         "cache": folder / "cache",
         "reporter": Silent(),
     }
-    return prepare_labelled(str(path), None, **{**settings, **changes})
+    return prepare_labelled(str(path), valid, **{**settings, **changes})
 
 
 def test_every_text_is_there_once_with_its_label(tmp_path: Path) -> None:
@@ -103,21 +103,9 @@ def test_a_label_of_one_text_is_learned_from(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_label_that_only_validation_has(tmp_path: Path) -> None:
-    (tmp_path / "train.tsv").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     (tmp_path / "valid.tsv").write_text("other\ta film\n")
     with pytest.raises(DataError, match="'other' is none of 'bad', 'good', which the training texts have"):
-        prepare_labelled(
-            str(tmp_path / "train.tsv"),
-            str(tmp_path / "valid.tsv"),
-            columns=None,
-            labels=None,
-            tokenizers=None,
-            kind="bpe",
-            vocab_size=None,
-            max_length=40,
-            cache=tmp_path / "cache",
-            reporter=Silent(),
-        )
+        prepared(tmp_path, str(tmp_path / "valid.tsv"))
 
 
 def test_labels_that_the_model_does_not_know_and_one_label_only(tmp_path: Path) -> None:
