@@ -89,9 +89,8 @@ class MaskedRows:
             begins = self.begins[ids]
             begins[0] = True
             units = places[np.maximum.accumulate(np.where(begins, np.arange(len(ids)), 0))]
-        chosen = (self._uniform(units, CHOOSING, epoch) < self.noise.rate) & (
-            ids >= len(CONTROLS)
-        )  # <unk> tells nothing
+        ordinary = ids >= len(CONTROLS)  # <unk> tells nothing
+        chosen = ordinary & (self._uniform(units, CHOOSING, epoch) < self.noise.rate)
         draw = self._uniform(places, KEEPING, epoch)
         pieces = self.vocab_size - len(CONTROLS)
         any_piece = len(CONTROLS) + (self._random(places, REPLACING, epoch) % np.uint64(pieces)).astype(np.int64)

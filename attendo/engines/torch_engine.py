@@ -87,7 +87,7 @@ class TorchEngine:
         """
         # Every draw is a row of its own from the beginning: many draws of few sentences are as large as few of many.
         draws = options.n_best if options.sample else 1
-        positions = self._positions([len(ids) for ids in sources], BATCH_TOKENS)
+        positions = self._positions([len(ids) for ids in sources])
         held = phrases if phrases is not None and any(phrases) else None
         if held is not None:  # phrases widen the beam
             positions = positions * inner_beam(options) // max(width(one, options) for one in held)
@@ -153,9 +153,7 @@ class TorchEngine:
     ) -> list[list[float]]:
         """log p of each target id and its EOS, given the source and what comes before."""
         longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-        batches = sorted_batches(
-            longest, batch_size=batch_size, batch_tokens=batch_tokens or self._positions(longest, BATCH_TOKENS)
-        )
+        batches = sorted_batches(longest, batch_size=batch_size, batch_tokens=batch_tokens or self._positions(longest))
 
         def together(rows: Sequence[int]) -> list[list[float]]:
             with torch.inference_mode():
@@ -188,11 +186,11 @@ class TorchEngine:
             )
         yield from inferred(ids)
 
-    def _positions(self, lengths: Sequence[int], most: int) -> int:
-        """So many at once that there is something to do for each thread of a CPU, and no more than the most."""
+    def _positions(self, lengths: Sequence[int]) -> int:
+        """So many at once that there is something to do for each thread of a CPU, and at most BATCH_TOKENS."""
         if self.device.type != "cpu":
-            return most
-        return max(1, min(most, -(-(sum(lengths) + len(lengths)) // torch.get_num_threads())))
+            return BATCH_TOKENS
+        return max(1, min(BATCH_TOKENS, -(-(sum(lengths) + len(lengths)) // torch.get_num_threads())))
 
     def _side_by_side(
         self, work: Callable[[Sequence[int]], list[T]], batches: Sequence[Sequence[int]]

@@ -160,9 +160,8 @@ def _made(bundle: Bundle) -> _Export:
     architecture, config, weights = counterpart(bundle.config.model, bundle.weights())
     if bundle.text is None:
         return _Export(architecture, config, weights, None, _labels(bundle), {}, {})
-    source_size, target_size = (getattr(config, name) for name in _sizes(architecture))
     pad, bos, eos, unk = controls = _controls(architecture, config)
-    orders = Orders(*(Order(first=controls, last=(), size=size) for size in (source_size, target_size)))
+    orders = _orders(architecture, config, controls)
     ids = {"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos}
     longest = bundle.config.data.max_length
     encoder = config if isinstance(config, EncoderConfig) else None
@@ -201,15 +200,20 @@ def _sizes(architecture: Architecture) -> tuple[str, str]:
     return named["source"], named.get("target", named["source"])
 
 
+def _orders(architecture: Architecture, config: ModelConfig, controls: tuple[int, int, int, int]) -> Orders:
+    """Every id is what it is, but for those of the control pieces."""
+    return Orders(*(Order(first=controls, last=(), size=getattr(config, name)) for name in _sizes(architecture)))
+
+
 def _controls(architecture: Architecture, config: ModelConfig) -> tuple[int, int, int, int]:
     """The ids that <pad>, <s>, </s> and <unk> have there: ours, but where the padding has to be what <s> is here.
 
     So it is where positions are counted from the padding's id on (M2M100, RoBERTa).
     """
-    sizes = (Order(first=(PAD, BOS, EOS, UNK), last=(), size=getattr(config, name)) for name in _sizes(architecture))
-    match architecture.their_settings(config, Orders(*sizes)).get("pad_token_id", PAD):
+    ours = PAD, BOS, EOS, UNK
+    match architecture.their_settings(config, _orders(architecture, config, ours)).get("pad_token_id", PAD):
         case 0:
-            return PAD, BOS, EOS, UNK
+            return ours
         case 1:
             return BOS, PAD, EOS, UNK
         case other:
