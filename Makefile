@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 
 .PHONY: demo test lint format proof browser
 
-$(READY): pyproject.toml constraints.txt attendo/native/kernels.c
+$(READY): pyproject.toml constraints.txt $(wildcard attendo/native/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	touch $(READY)

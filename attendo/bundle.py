@@ -13,7 +13,7 @@
     report.html          the same as curves                  }
     tensorboard/         the same for TensorBoard, if asked  }
     checkpoints/step-N/  weights.safetensors and, in the latest ones, state.safetensors
-    ctranslate2/         the weights once more, as the fast engine wants them; made from them when it is missing
+    ctranslate2/         the weights once more, as that engine wants them; made from them when it is missing
 
 Text and numbers only: nothing in a bundle is ever executed. Every file is written beside and renamed; only the logs are
 written on. torch is imported by those who ask for a model or for tensors, and not to open a bundle.

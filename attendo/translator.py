@@ -94,8 +94,8 @@ class Translator:
             raise BundleError(
                 f"{other.path} has {problem[0]} than {bundle.path}, so they make no ensemble. {problem[1]}"
             )
-        # An ensemble has no attention of its own, and who asks for the fast engine alone does not want torch as well.
-        both_engines = engine != "ctranslate2" and precision == "float32"
+        # An ensemble has no attention of its own, and who asks for a fast engine alone does not want torch as well.
+        both_engines = engine in ("auto", "torch") and precision == "float32"
         aligns = both_engines and not others and isinstance(bundle.config.model, TransformerConfig)
         opened = open_engine(bundles, engine=engine, precision=precision, device=device, reporter=reporter)
         return cls(
@@ -300,8 +300,8 @@ def load(
 ) -> Translator:
     """The translator in a bundle's folder; of several folders, their ensemble.
 
-    `engine` auto takes ctranslate2, which does not import torch, wherever that does the same as torch, and torch
-    elsewhere. `precision` int8 is faster and less exact, by ctranslate2 only. See docs/engines.md.
+    `engine` auto takes attendo's own (native) or ctranslate2, which do not import torch, wherever they do the same as
+    torch, and torch elsewhere. `precision` int8 is faster and less exact, by ctranslate2 only. See docs/engines.md.
     """
     paths = [path] if isinstance(path, str | Path) else path
     if not paths:

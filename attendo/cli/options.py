@@ -56,7 +56,7 @@ def searching(*, n_best: bool) -> Callable[[F], F]:
         "--alpha": {"type": float, "help": "Strength of gnmt and power. [0.6]"},
         "--stopping": {
             "type": click.Choice(["first", "heuristic", "exact"]),
-            "help": "When a beam ends; the last two are for the torch engine. [first]",
+            "help": "When a beam ends; the last two not by ctranslate2. [first]",
         },
         "--no-repeat-ngram": {
             "type": int,
@@ -112,8 +112,8 @@ def executing(command: F) -> F:
 
     decorated: Any = wrapped
     for flag, choices, default, words in (
-        ("--precision", ["float32", "int8"], "float32", "int8: faster, less exact, by ctranslate2."),
-        ("--engine", ["auto", "torch", "ctranslate2"], "auto", "auto: ctranslate2 where it can, else torch."),
+        ("--precision", ["float32", "int8"], "float32", "int8: faster, less exact, by a fast engine."),
+        ("--engine", ["auto", "native", "ctranslate2", "torch"], "auto", "auto: the fastest that can."),
     ):
         decorated = click.option(flag, type=click.Choice(choices), default=default, show_default=True, help=words)(
             decorated

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attendo.decoding.search import Ids
-from attendo.errors import BundleError
+from attendo.decoding.search import Ids, not_numbers
 
 
 class Constraints:
@@ -109,8 +108,4 @@ def completes_ngram(ids: Sequence[int], n: int) -> list[int]:
 
 def _require_finite(log_probs_N: Tensor, what: str) -> None:
     if not log_probs_N.isfinite().all():
-        raise BundleError(
-            f"the model's logits cannot be searched: they are not numbers, or {what} is impossible. "
-            "The weights are damaged, training diverged, or half precision overflowed: "
-            "try float32, or an earlier checkpoint."
-        )
+        raise not_numbers(what)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, Rule, Settings
+from attendo.errors import BundleError
 
 if TYPE_CHECKING:  # the options and results are also those of an engine without torch
     from torch import Tensor
@@ -155,4 +156,19 @@ def make_hypothesis(
         score=log_prob / options.penalty(len(ids) + 1),
         token_log_probs=tuple(token_log_probs),
         finished=len(ids) < limit,
+    )
+
+
+def unscored(ids: Iterable[int], limit: int) -> Hypothesis:
+    """The hypothesis of `ids` whose probabilities nobody asked for."""
+    found = tuple(ids)
+    return Hypothesis(ids=found, log_prob=math.nan, score=math.nan, token_log_probs=(), finished=len(found) < limit)
+
+
+def not_numbers(what: str) -> BundleError:
+    """What is said where the logits of a model cannot be searched; `what` would be impossible."""
+    return BundleError(
+        f"the model's logits cannot be searched: they are not numbers, or {what} is impossible. "
+        "The weights are damaged, training diverged, or half precision overflowed: "
+        "try float32, or an earlier checkpoint."
     )

@@ -1,4 +1,4 @@
-"""Which engine serves a bundle: the fast one wherever it can, the reference for everything else."""
+"""Which engine serves a bundle: a fast one wherever one can, the reference for everything else."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -7,8 +7,8 @@ from typing import TypeVar, get_args
 from attendo.bundle import Bundle
 from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions
-from attendo.engines.ctranslate2_limits import representable, unsupported
-from attendo.engines.engine import Engine, EngineName, Precision
+from attendo.engines.ctranslate2_limits import representable
+from attendo.engines.engine import Engine, EngineName, FastEngine, FastName, Precision
 from attendo.errors import ConfigError
 from attendo.machine import DeviceName, has_cuda, ready
 from attendo.reporting import Reporter
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 class AutoEngine:
-    """The fast engine; what is beyond it the reference does, sentence by sentence, which is loaded when first needed.
+    """A fast engine; what is beyond it the reference does, sentence by sentence, which is loaded when first needed.
 
     Which of the two translates a sentence depends on the options and on the sentence, not on others beside it.
     `longest_target` is the reference's.
     """
 
-    def __init__(self, fast: Engine, load_reference: Callable[[], Engine], *, longest_target: int | None) -> None:
+    def __init__(self, fast: FastEngine, load_reference: Callable[[], Engine], *, longest_target: int | None) -> None:
         self.fast = fast
         self.longest_target = longest_target
         self._load_reference = load_reference
@@ -69,7 +69,7 @@ class AutoEngine:
         asked = zip(none if prefixes is None else prefixes, none if phrases is None else phrases, strict=True)
         lengths = (max(len(source), limit) for source, limit in zip(sources, limits, strict=True))
         fits = [
-            unsupported(options, prefixes=bool(prefix), phrases=bool(held)) is None and self._reaches(length)
+            self.fast.unable(options, prefix=bool(prefix), phrases=bool(held)) is None and self._reaches(length)
             for (prefix, held), length in zip(asked, lengths, strict=True)
         ]
         return self._divided(fits, by)
@@ -126,15 +126,15 @@ def open_engine(
 ) -> Engine:
     """The engine for a bundle, or for an ensemble of several.
 
-    auto: the fast one where it can run the model, there is no ensemble, and no CUDA device is to be used; the reference
-    takes over what it cannot do. int8 is the fast engine's alone, so with that nothing else takes over. Where the fast
-    engine or int8 was asked for, device auto is the CPU.
+    auto: the fastest that can run the model, attendo's own or CTranslate2, where there is no ensemble, and no CUDA
+    device is to be used; the reference takes over what it cannot do. int8 is a matter of the fast engines, so with that
+    nothing else takes over. Where a fast engine or int8 was asked for, device auto is the CPU.
     """
     for name, value, kind in (("engine", engine, EngineName), ("precision", precision, Precision)):
         if value not in get_args(kind):
             raise ConfigError(f"{name} = {value!r}: must be one of {', '.join(get_args(kind))}.")
     if engine == "torch" and precision != "float32":
-        raise ConfigError(f"precision = {precision!r}: the torch engine has float32 only. Use engine ctranslate2.")
+        raise ConfigError(f"precision = {precision!r}: the torch engine has float32 only. Use another engine.")
 
     def reference() -> Engine:
         from attendo.engines.torch_engine import TorchEngine
@@ -149,29 +149,46 @@ def open_engine(
 
     if engine == "torch":
         return reference()
-    reason = _beyond_ctranslate2(bundles, device)
     fallback = engine == "auto" and precision == "float32"
-    if fallback and (reason or (device == "auto" and has_cuda())):
+    possible: list[FastName] = ["native", "ctranslate2"] if engine == "auto" else [engine]
+    reasons = {name: _beyond(name, bundles, precision, device) for name in possible}
+    chosen = next((name for name, reason in reasons.items() if reason is None), None)
+    if fallback and (chosen is None or (device == "auto" and has_cuda())):
         return reference()
-    if reason:
-        asked = "engine = 'ctranslate2'" if engine == "ctranslate2" else f"precision = {precision!r}"
+    if chosen is None:
+        reason = reasons[possible[-1]]
+        asked = f"precision = {precision!r}" if engine == "auto" else f"engine = {engine!r}"
         raise ConfigError(f"{asked}: {reason}, or use engine torch, in float32.")
-    from attendo.engines.ctranslate2_folder import open_ctranslate2
-
     (bundle,) = bundles
-    fast = open_ctranslate2(bundle, precision=precision, reporter=reporter)
+    fast = _opened(chosen, bundle, precision, reporter)
     if not fallback:
         return fast
     learned = bundle.config.model.longest_target is not None
     return AutoEngine(fast, reference, longest_target=fast.longest_target if learned else None)
 
 
-def _beyond_ctranslate2(bundles: Sequence[Bundle], device: DeviceName) -> str | None:
-    """Why the fast engine cannot serve them, and what would help; None: it can."""
+def _opened(name: FastName, bundle: Bundle, precision: Precision, reporter: Reporter | None) -> FastEngine:
+    if name == "native":
+        from attendo.engines.native_engine import open_native
+
+        return open_native(bundle, precision=precision)
+    from attendo.engines.ctranslate2_folder import open_ctranslate2
+
+    return open_ctranslate2(bundle, precision=precision, reporter=reporter)
+
+
+def _beyond(name: FastName, bundles: Sequence[Bundle], precision: Precision, device: DeviceName) -> str | None:
+    """Why a fast engine cannot serve them, and what would help; None: it can."""
     if len(bundles) > 1:
-        return "an ensemble decides together, and the ctranslate2 engine runs one model. Give one bundle"
-    if reason := representable(bundles[0].config.model):
+        return f"an ensemble decides together, and the {name} engine runs one model. Give one bundle"
+    config = bundles[0].config.model
+    if name == "native":
+        from attendo.engines.native_model import servable
+
+        if reason := servable(config, precision):
+            return f"attendo's own library cannot run this model: {reason}. Give another bundle"
+    elif reason := representable(config):
         return f"CTranslate2 cannot run this model: {reason}. Give another bundle"
     if device in ("cuda", "mps"):
-        return f"the ctranslate2 engine computes on the CPU, and the device is {device}. Use --device cpu"
+        return f"the {name} engine computes on the CPU, and the device is {device}. Use --device cpu"
     return None

@@ -4,7 +4,6 @@ Every worker is one thread that takes a batch of its own, so that no core waits 
 """
 
 import json
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,15 +13,14 @@ from typing import Any
 import ctranslate2
 
 from attendo.decoding.phrases import Phrase
-from attendo.decoding.search import Hypothesis, Ids, SearchOptions, make_hypothesis
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions, make_hypothesis, unscored
 from attendo.engines.batches import sorted_batches
-from attendo.engines.ctranslate2_limits import unsupported
-from attendo.engines.engine import Precision, UnableError, with_certain
+from attendo.engines.ctranslate2_limits import SOURCE_END, unsupported
+from attendo.engines.engine import Precision, UnableError, require_positions, with_certain
 from attendo.machine import cores
 from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
-SOURCE_END = "end"  # EOS of a source; see ctranslate2_model.py
 BATCH_ROWS: dict[Precision, int] = {"float32": 160, "int8": 80}  # sentences times beam
 GREEDY_ROWS: dict[Precision, int] = {"float32": 160, "int8": 40}
 BATCH_POSITIONS = 4096  # of their sources, times beam
@@ -84,6 +82,10 @@ class CTranslate2Engine:
         """How many ids a target may have at most, without EOS; None is any number. BOS has a position, too."""
         return None if self.n_positions is None else self.n_positions - 1
 
+    def unable(self, options: SearchOptions, *, prefix: bool = False, phrases: bool = False) -> str | None:
+        """Why it cannot search so, in a sentence; None: it can."""
+        return unsupported(options, prefixes=prefix, phrases=phrases)
+
     def search(
         self,
         sources: Sequence[Ids],
@@ -109,7 +111,7 @@ class CTranslate2Engine:
         computed from the ids.
         """
         begun = prefixes if prefixes is not None and any(prefixes) else None
-        if reason := unsupported(options, prefixes=begun is not None, phrases=phrases is not None and any(phrases)):
+        if reason := self.unable(options, prefix=begun is not None, phrases=phrases is not None and any(phrases)):
             raise UnableError(f"the ctranslate2 engine cannot search so: {reason}. Use the torch engine.")
         self._require_positions(max(map(len, sources), default=0))
         reach = limits if self.longest_target is None else [min(limit, self.longest_target) for limit in limits]
@@ -128,7 +130,7 @@ class CTranslate2Engine:
                         again.setdefault(reach[i], []).append(i)
                         continue
                     several = [several[0][: reach[i]]]
-                found[i] = [_unscored(tokens, limits[i]) for tokens in several[: options.n_best]]
+                found[i] = [unscored(map(_number, tokens), limits[i]) for tokens in several[: options.n_best]]
         jobs = (
             self._start(sources, begun, rows, limit, options, all_ended=True)
             for limit, reached in again.items()
@@ -136,7 +138,7 @@ class CTranslate2Engine:
         )
         for job in self._ahead(jobs):
             for i, one in zip(job.rows, job.results, strict=True):
-                found[i] = [_unscored(tokens, limits[i]) for tokens in _best_first(one.result(), options)]
+                found[i] = [unscored(map(_number, tokens), limits[i]) for tokens in _best_first(one.result(), options)]
         wanted = range(len(sources)) if scores else [i for reached in again.values() for i in reached]
         if wanted:
             self._score_and_order(found, wanted, sources, limits, options, batch_size, batch_tokens)
@@ -290,12 +292,7 @@ class CTranslate2Engine:
             found[i] = sorted(found[i], key=lambda one: -one.score)[: options.n_best]
 
     def _require_positions(self, n_ids: int) -> None:
-        """That there are positions for so many ids and their EOS, or BOS."""
-        if self.n_positions is not None and n_ids >= self.n_positions:
-            raise UnableError(
-                f"a sequence of {n_ids + 1} pieces is longer than the {self.n_positions} positions that this model has "
-                "in the ctranslate2 engine. Shorten it, or use the torch engine."
-            )
+        require_positions(n_ids, self.n_positions, engine="ctranslate2")
 
 
 def _source_tokens(ids: Ids) -> list[str]:
@@ -317,13 +314,3 @@ def _best_first(result: Any, options: SearchOptions) -> list[list[str]]:
         if tokens and tokens[-1] == _EOS:
             tokens.pop()
     return several
-
-
-def _unscored(tokens: Sequence[str], limit: int) -> Hypothesis:
-    return Hypothesis(
-        ids=tuple(map(_number, tokens)),
-        log_prob=math.nan,
-        score=math.nan,
-        token_log_probs=(),
-        finished=len(tokens) < limit,
-    )

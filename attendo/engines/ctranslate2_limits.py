@@ -3,6 +3,7 @@
 from attendo.decoding.search import SearchOptions
 from attendo.models.settings import ModelConfig, TransformerConfig
 
+SOURCE_END = "end"  # EOS of a source; see ctranslate2_model.py
 TABLE_POSITIONS = 4096  # of the tables that stand for positions without a limit
 
 

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attendo.engines.ctranslate2_engine import SOURCE_END
-from attendo.engines.ctranslate2_limits import n_positions, representable
+from attendo.engines.ctranslate2_limits import SOURCE_END, n_positions, representable
 from attendo.engines.engine import Precision
 from attendo.errors import BundleError, ConfigError
 from attendo.models.settings import TransformerConfig
@@ -75,17 +74,12 @@ def write_model(
     to a source, unless their tokenizer does so, and PAD, BOS and UNK cannot come.
     precision: of the matrices in the file.
     """
-    if reason := representable(config):
-        raise ConfigError(f"CTranslate2 cannot run this model: {reason}. Use the torch engine.")
-    own = _Weights(config, weights)
-    variables = _variables(config, own)
-    if unknown := weights.keys() - own.met:
-        raise BundleError(f"the bundle has the tensor {min(unknown)}, unlike the model its config describes.")
+    variables = model_variables(config, weights)
     digits = [str(id) for id in range(config.target_vocab_size)]
     source = [SOURCE_END if id == EOS else str(id) for id in range(config.source_vocab_size)]
     tokens = pieces or Pieces(source, digits)
     if pieces is not None:
-        variables["decoder/projection/bias"] = _without_controls(own["output.bias"])
+        variables["decoder/projection/bias"] = _without_controls(weights["output.bias"])
     if precision == "int8":
         variables = _quantized(variables)
     _write_variables(folder / "model.bin", variables)
@@ -96,9 +90,7 @@ def write_model(
         "decoder_start_token": tokens.target[BOS],
         "add_source_bos": False,
         "add_source_eos": pieces is not None and pieces.model_type is None,  # our engine does that, by SOURCE_END
-        "layer_norm_epsilon": config.norm_eps
-        if config.norm_eps and config.norm != "scalenorm"
-        else _EPSILONS[config.norm],
+        "layer_norm_epsilon": norm_epsilon(config),
         "n_positions": n_positions(config),  # not for CTranslate2 but for the engine
     }
     if pieces is not None and pieces.model_type is not None:
@@ -106,6 +98,17 @@ def write_model(
     named = (("config", about), ("source_vocabulary", tokens.source), ("target_vocabulary", tokens.target))
     for name, content in named:
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def model_variables(config: TransformerConfig, weights: Mapping[str, Array]) -> Variables:
+    """Every variable of the model by CTranslate2's name, from weights named as in a bundle."""
+    if reason := representable(config):
+        raise ConfigError(f"CTranslate2 cannot run this model: {reason}. Use the torch engine.")
+    own = _Weights(config, weights)
+    variables = _variables(config, own)
+    if unknown := weights.keys() - own.met:
+        raise BundleError(f"the bundle has the tensor {min(unknown)}, unlike the model its config describes.")
+    return variables
 
 
 def _without_controls(bias_V: Array) -> Array:
@@ -127,6 +130,11 @@ def _quantized(variables: Variables) -> Variables:
             found[name] = np.rint(matrix * scale[:, None]).astype(np.int8)
             found[f"{name}_scale"] = scale
     return found
+
+
+def norm_epsilon(config: TransformerConfig) -> float:
+    """What keeps the norms of the variables from dividing by zero."""
+    return config.norm_eps if config.norm_eps and config.norm != "scalenorm" else _EPSILONS[config.norm]
 
 
 class _Weights:

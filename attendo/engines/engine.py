@@ -8,7 +8,8 @@ from attendo.decoding.search import Hypothesis, Ids, SearchOptions
 from attendo.errors import ConfigError
 from attendo.reporting import Reporter
 
-EngineName = Literal["auto", "torch", "ctranslate2"]
+EngineName = Literal["auto", "native", "ctranslate2", "torch"]
+FastName = Literal["native", "ctranslate2"]
 Precision = Literal["float32", "int8"]
 
 
@@ -65,6 +66,22 @@ class Engine(Protocol):
         """The ids that greedy `search` finds for one source, each as soon as it is known."""
 
 
+class FastEngine(Engine, Protocol):
+    """One that does not do everything."""
+
+    def unable(self, options: SearchOptions, *, prefix: bool = False, phrases: bool = False) -> str | None:
+        """Why it cannot search so, in a sentence; None: it can. prefix, phrases: whether a sentence has some."""
+
+
 def with_certain(before: Ids, log_probs: Sequence[float]) -> list[float]:
     """log p of a target's ids, of which those that it has to begin with are certain."""
     return [*[0.0] * len(before), *log_probs[len(before) :]]
+
+
+def require_positions(n_ids: int, n_positions: int | None, *, engine: str) -> None:
+    """That a model has positions for so many ids and their EOS, or BOS; None is any number."""
+    if n_positions is not None and n_ids >= n_positions:
+        raise UnableError(
+            f"a sequence of {n_ids + 1} pieces is longer than the {n_positions} positions that this model has "
+            f"in the {engine} engine. Shorten it, or use the torch engine."
+        )

@@ -9,7 +9,6 @@ Suffixes: M models, B sentences, S source length, T target length, D d_model, V 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
@@ -22,7 +21,7 @@ from attendo.decoding.constrained import constrained_search, inner_beam, width
 from attendo.decoding.greedy import greedy_ids, inferred
 from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
-from attendo.engines.batches import sorted_batches
+from attendo.engines.batches import side_by_side, sorted_batches
 from attendo.engines.engine import with_certain
 from attendo.machine import using_threads
 from attendo.models.encoder_decoder import EncoderDecoder
@@ -201,13 +200,10 @@ class TorchEngine:
         """
         threads = torch.get_num_threads()
         if self.device.type != "cpu" or min(threads, len(batches)) < 2:
-            yield from ((rows, work(rows)) for rows in batches)
+            yield from side_by_side(work, batches, workers=1)
             return
-        with using_threads(1), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            try:
-                yield from zip(batches, pool.map(work, batches), strict=True)
-            finally:
-                pool.shutdown(cancel_futures=True)  # nobody wants the rest any more
+        with using_threads(1):
+            yield from side_by_side(work, batches, workers=threads, prepare=partial(torch.set_num_threads, 1))
 
     def _start(self, sources: Sequence[Ids]) -> Caches:
         source_BS, lengths_B = pad(sources, after=EOS).to(self.device), lengths(sources).to(self.device)

@@ -3,67 +3,21 @@
  *
  * Every function here has a slow twin in torch, which serves where this library was not built, and a test that their
  * numbers agree. It is compiled once for each instruction set (see pyproject.toml); attendo/native/__init__.py chooses.
- * Everything is built on `tile`, a product small enough that its result stays in registers.
  */
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "vectors.h"
 
-#if defined(__AVX512F__)
-#define LANES 16 /* floats in a register */
-#define ROWS 12  /* of a tile: 2 * ROWS registers hold the result, and a few are left for what is multiplied */
-#elif defined(__AVX2__)
-#define LANES 8
-#define ROWS 6
-#elif defined(__aarch64__)
-#define LANES 4
-#define ROWS 12
+/* How many floats the widest register has that this processor, and its system, can use. */
+long widest(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))) return 4;
+    int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512cd");
+    return wide ? 16 : 8;
 #else
-#define LANES 4
-#define ROWS 6
+    return 4;
 #endif
-#define COLUMNS (2 * LANES)
-
-typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef uint8_t bvec __attribute__((vector_size(LANES), aligned(1), may_alias));
-
-#define ALWAYS static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-
-ALWAYS vec load(const float *from) { return *(const vec *)from; }
-ALWAYS void store(float *to, vec x) { *(vec *)to = x; }
-ALWAYS vec all(float x) { return x - (vec){0}; }
-ALWAYS vec where(ivec condition, vec a, vec b) { return (vec)(((ivec)a & condition) | ((ivec)b & ~condition)); }
-ALWAYS vec larger(vec a, vec b) { return where(a > b, a, b); }
-static long smaller(long a, long b) { return a < b ? a : b; }
-static long rounded_up(long n, long to) { return (n + to - 1) / to * to; }
-
-ALWAYS float sum_of(vec x) { /* by halves, which takes fewer steps than one by one */
-    float half[LANES];
-    store(half, x);
-    for (int n = LANES / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++) half[i] += half[i + n];
-    return half[0];
-}
-
-/* e^x for x <= 88; 0 below -87. x = n log 2 + r, and e^r is a polynomial (Cephes' expf). */
-ALWAYS vec exponential(vec x) {
-    ivec some = x > -87.0f;
-    x = larger(x, all(-87.0f));
-    vec shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, in the lowest bits */
-    ivec n = (ivec)shifted - (ivec)all(12582912.0f);
-    vec rounded = shifted - 12582912.0f;
-    vec r = x - rounded * 0.693359375f + rounded * 2.12194440e-4f;
-    vec p = all(1.9875691500e-4f);
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    return where(some, p * (vec)((n + 127) << 23), (vec){0});
 }
 
 /* Memory for intermediate results, which every thread keeps from call to call. */
@@ -78,92 +32,9 @@ static float *scratch(int which, size_t floats) {
     return kept[which];
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------ */
-
-/* C[i, j] = Σ_k A(i, k) B[k, j] (+ C[i, j]) for `rows` rows and `vectors` * LANES columns.
- * A(i, k) is A[i * ai + k * ak]; rows of B are `ldb` apart, those of C `ldc`. */
-ALWAYS void tile_of(const int rows, const int vectors, long K, const float *A, long ai, long ak, const float *B,
-                    long ldb, float *C, long ldc, int add) {
-    vec c[ROWS][2];
-    UNROLL for (int i = 0; i < rows; i++) {
-        __builtin_prefetch(C + i * ldc, 1);
-        if (vectors == 2 && LANES == 16) __builtin_prefetch(C + i * ldc + LANES, 1);
-        c[i][0] = c[i][1] = (vec){0};
-    }
-    for (long k = 0; k < K; k++) {
-        vec b0 = load(B + k * ldb), b1 = {0};
-        if (vectors == 2) b1 = load(B + k * ldb + LANES);
-        UNROLL for (int i = 0; i < rows; i++) {
-            vec a = all(A[i * ai + k * ak]);
-            c[i][0] += a * b0;
-            if (vectors == 2) c[i][1] += a * b1;
-        }
-    }
-    UNROLL for (int i = 0; i < rows; i++) {
-        if (add) {
-            c[i][0] += load(C + i * ldc);
-            if (vectors == 2) c[i][1] += load(C + i * ldc + LANES);
-        }
-        store(C + i * ldc, c[i][0]);
-        if (vectors == 2) store(C + i * ldc + LANES, c[i][1]);
-    }
-}
-
-#define CASE(n, v) \
-    case n: tile_of(n, v, K, A, ai, ak, B, ldb, C, ldc, add); return;
-#if ROWS == 12
-#define CASES(v) CASE(1, v) CASE(2, v) CASE(3, v) CASE(4, v) CASE(5, v) CASE(6, v) \
-    CASE(7, v) CASE(8, v) CASE(9, v) CASE(10, v) CASE(11, v) CASE(12, v)
-#else
-#define CASES(v) CASE(1, v) CASE(2, v) CASE(3, v) CASE(4, v) CASE(5, v) CASE(6, v)
-#endif
-
-static void wide_tile(long rows, long K, const float *A, long ai, long ak, const float *B, long ldb, float *C, long ldc,
-                      int add) {
-    switch (rows) { CASES(2) }
-}
-
-static void narrow_tile(long rows, long K, const float *A, long ai, long ak, const float *B, long ldb, float *C,
-                        long ldc, int add) {
-    switch (rows) { CASES(1) }
-}
-
-/* The same for any number of rows, in tiles as equal as can be, and a multiple of LANES columns. */
-static void product(long M, long N, long K, const float *A, long ai, long ak, const float *B, long ldb, float *C,
-                    long ldc, int add) {
-    long tiles = rounded_up(M, ROWS) / ROWS, most = tiles ? rounded_up(M, tiles) / tiles : 1;
-    for (long j = 0; j < N; j += COLUMNS)
-        for (long i = 0; i < M; i += most) {
-            long rows = smaller(most, M - i);
-            if (N - j >= COLUMNS)
-                wide_tile(rows, K, A + i * ai, ai, ak, B + j, ldb, C + i * ldc + j, ldc, add);
-            else
-                narrow_tile(rows, K, A + i * ai, ai, ak, B + j, ldb, C + i * ldc + j, ldc, add);
-        }
-}
-
-/* to[k, n] = from[n, k], with zeros up to `width` in each row of the result. */
-static void transposed(const float *from, long stride, long N, long K, float *to, long width) {
-    for (long n = 0; n < N; n++)
-        for (long k = 0; k < K; k++) to[k * width + n] = from[n * stride + k];
-    for (long k = 0; k < K && N < width; k++) memset(to + k * width + N, 0, (width - N) * sizeof(float));
-}
-
 /* --- attention ----------------------------------------------------------------------------------------------------- */
 
 #define QUERIES_AT_ONCE 48 /* a multiple of LANES */
-
-typedef struct {
-    float *at;
-    long batch, head, position; /* how far apart they are; features stand side by side */
-} heads;
-
-ALWAYS float *of(heads x, long b, long h, long t) { return x.at + b * x.batch + h * x.head + t * x.position; }
-
-typedef struct {
-    const uint8_t *at; /* 1 where a query may attend, or NULL: everywhere */
-    long batch, head, query, key;
-} mask;
 
 /* 0 where query t may attend to key s and -inf elsewhere, [S, width]: made from a mask, and kept while that is `of`. */
 typedef struct {

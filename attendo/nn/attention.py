@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from attendo import native
+from attendo.native import kernels
 from attendo.nn.cache import KeysValues
 from attendo.nn.dropout import Dropout
 from attendo.nn.linear import Linear, joint_products
@@ -71,7 +72,7 @@ def fused_attention(
 ) -> Tensor:
     """softmax(scale * Q Kᵀ + bias) V by a fused kernel, which never holds all weights: [B, H, T, K]."""
     given = (queries_BHTK, keys_BGSK, values_BGSK)
-    if bias is None and native.serves(*given) and fit(given, mask):
+    if bias is None and kernels.serves(*given) and fit(given, mask):
         return _NativeAttention.apply(*given, mask, scale)
     if bias is not None:  # the kernel takes one of the two
         mask = bias if mask is None else torch.where(mask, bias, -math.inf)
@@ -95,14 +96,14 @@ class _NativeAttention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(queries_BHTK, keys_BGSK, values_BGSK)
         ctx.rest = mask, scale  # type: ignore[attr-defined]
-        return native.attend(queries_BHTK, keys_BGSK, values_BGSK, mask, scale)
+        return kernels.attend(queries_BHTK, keys_BGSK, values_BGSK, mask, scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient_BHTK: Tensor) -> tuple[Tensor | None, ...]:
         if gradient_BHTK.stride(3) != 1:
             gradient_BHTK = gradient_BHTK.contiguous()
-        return *native.attend_backward(gradient_BHTK, *ctx.saved_tensors, *ctx.rest), None, None  # type: ignore[attr-defined]
+        return *kernels.attend_backward(gradient_BHTK, *ctx.saved_tensors, *ctx.rest), None, None  # type: ignore[attr-defined]
 
 
 def fit(given: Sequence[Tensor], mask: Tensor | None) -> bool:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from attendo import native
+from attendo.native import kernels
 
 
 class Dropout(nn.Module):
@@ -31,7 +31,7 @@ class Dropout(nn.Module):
 
     def added(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y)."""
-        if not self.training or self.threshold == 0 or not native.serves(x, y) or x.shape != y.shape:
+        if not self.training or self.threshold == 0 or not kernels.serves(x, y) or x.shape != y.shape:
             return x + self(y)
         return _AddedByteDropout.apply(x, y, self.threshold)
 
@@ -62,12 +62,12 @@ class _AddedByteDropout(torch.autograd.Function):
         keep = random_bytes(y).ge_(threshold)
         ctx.save_for_backward(keep)
         ctx.scale = 256 / (256 - threshold)  # type: ignore[attr-defined]
-        return native.add_dropped(x.contiguous(), y.contiguous(), keep, ctx.scale)  # type: ignore[attr-defined]
+        return kernels.add_dropped(x.contiguous(), y.contiguous(), keep, ctx.scale)  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (keep,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return gradient, native.add_dropped(None, gradient.contiguous(), keep, ctx.scale), None  # type: ignore[attr-defined]
+        return gradient, kernels.add_dropped(None, gradient.contiguous(), keep, ctx.scale), None  # type: ignore[attr-defined]
 
 
 def _dropped(x: Tensor, keep: Tensor, scale: float) -> Tensor:

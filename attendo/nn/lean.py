@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attendo import native
+from attendo.native import kernels
 from attendo.nn.attention import JoinedHeads, MultiHeadAttention, fit, fused_attention
 from attendo.nn.block import Block
 from attendo.nn.cache import KeysValues, LayerCache
@@ -121,22 +121,22 @@ def lean_feed_forward(feed_forward: nn.Module) -> Function:
 def lean_attention(queries_BHTK: Tensor, attended: KeysValues, mask: Mask, scale: float) -> Tensor:
     """softmax(scale * Q Kᵀ) V for a few queries: [B, H, T, K]."""
     given = queries_BHTK, attended.keys_NHTK, attended.values_NHTK
-    if native.decodes(*given) and fit(given, mask):
-        return native.attend_few(*given, mask, scale)
+    if kernels.decodes(*given) and fit(given, mask):
+        return kernels.attend_few(*given, mask, scale)
     return fused_attention(*given, scale=scale, mask=mask)
 
 
 def lean_linear(weight: Tensor, bias: Tensor | None) -> Function:
     """x Wᵀ + b. A large W is left to torch, which may have several threads for it."""
-    if native.decodes(weight) and weight.numel() <= LARGEST_PACKED:
-        return native.PackedLinear(weight, bias)
+    if kernels.decodes(weight) and weight.numel() <= LARGEST_PACKED:
+        return kernels.PackedLinear(weight, bias)
     return lambda x: F.linear(x, weight, bias)
 
 
 def lean_output(output: OutputProjection) -> Function:
     """Logits [N, V] in aligned rows."""
     linear = lean_linear(output.weight, output.bias)
-    if not isinstance(linear, native.PackedLinear):
+    if not isinstance(linear, kernels.PackedLinear):
         return output.aligned
     return lambda x_ND: linear.into(aligned_rows(len(x_ND), len(output.weight), x_ND), x_ND)
 

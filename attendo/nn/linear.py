@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from attendo import native
+from attendo.native import kernels
 
 FEWEST_ROWS = 64  # for which it pays to lay out W first, where no gradients are made
 
@@ -24,7 +25,7 @@ def joint_products(x: Tensor, linears: Sequence[nn.Linear]) -> tuple[Tensor, ...
     weights, biases = [linear.weight for linear in linears], [linear.bias for linear in linears]
     given = [tensor for tensor in (x, *weights, *biases) if tensor is not None]
     worthwhile = torch.is_grad_enabled() or x.numel() >= FEWEST_ROWS * x.shape[-1]
-    if worthwhile and native.serves(*given) and x.shape[-1] % native.lanes() == 0:
+    if worthwhile and kernels.serves(*given) and x.shape[-1] % native.lanes() == 0:
         return _NativeLinear.apply(x, *weights, *biases)
     if len(linears) == 1:
         return (F.linear(x, weights[0], biases[0]),)
@@ -48,7 +49,7 @@ class _NativeLinear(torch.autograd.Function):
         ctx.save_for_backward(x, *weights)
         ctx.set_materialize_grads(False)
         return tuple(
-            native.linear(x, weight, bias) for weight, bias in zip(weights, weights_and_biases[n:], strict=True)
+            kernels.linear(x, weight, bias) for weight, bias in zip(weights, weights_and_biases[n:], strict=True)
         )
 
     @staticmethod
@@ -66,7 +67,7 @@ class _NativeLinear(torch.autograd.Function):
                 continue
             for_weights[i] = torch.empty_like(weight) if wanted[1 + i] else None
             for_biases[i] = weight.new_empty(len(weight)) if wanted[1 + n + i] else None
-            native.linear_backward(
+            kernels.linear_backward(
                 gradient.contiguous(), x, weight, for_x, for_weights[i], for_biases[i], add=not first
             )
             first = False

@@ -15,6 +15,7 @@ from attendo.data.loader import Pairs
 from attendo.data.prepare import Prepared, open_prepared, prepare
 from attendo.data.store import PairStore
 from attendo.doctor.glance import explained, glance
+from attendo.engines.choice import open_engine
 from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import Interrupted
@@ -167,22 +168,17 @@ class TranslationJudge(Judge):
         return self._int8(bundle, reporter)
 
     def _int8(self, bundle: Bundle, reporter: Reporter) -> dict[str, Any]:
-        """What the fast engine scores in int8, whose copy of the model is made on the way.
-
-        Whatever keeps that engine from working here is told, and takes nothing else away.
-        """
+        """What a fast engine scores in int8. Whatever keeps it from that is told, and takes nothing else away."""
         if representable(self.config.model):
             return {}
         try:
-            from attendo.engines.ctranslate2_folder import open_ctranslate2
-
-            engine = open_ctranslate2(bundle, precision="int8", reporter=reporter)
+            engine = open_engine([bundle], precision="int8", reporter=reporter)
             found = self.validator.bleu_by(engine, precision="int8", beam=FINAL_BEAM)
         except Interrupted:
             raise
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            reporter.say(f"The ctranslate2 engine could not score the model in int8: {reason}")
+            reporter.say(f"The model could not be scored in int8: {reason}")
             return {}
         return {"int8": {"bleu": found.to_json()}}
 

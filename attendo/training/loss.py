@@ -12,6 +12,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from attendo import native
 from attendo.data.batch import AnyBatch, Batch
 from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.native import kernels
 from attendo.nn.embedding import aligned_rows
 from attendo.nn.masks import padding_mask
 from attendo.training.settings import TrainingConfig
@@ -63,7 +64,7 @@ def projected_cross_entropy(
     hidden to that of E, and Σ_n G_n to that of b. All this happens while the logits are there, in the forward pass:
     neither they nor G need be kept, and the backward pass only multiplies by the number that comes from above.
     """
-    if native.serves(hidden_ND, weight_VD, bias_V) and hidden_ND.shape[1] % native.lanes() == 0:
+    if kernels.serves(hidden_ND, weight_VD, bias_V) and hidden_ND.shape[1] % native.lanes() == 0:
         return _NativeCrossEntropy.apply(hidden_ND, weight_VD, bias_V, target_N, smoothing)
     return _projected(hidden_ND[None], weight_VD, bias_V, target_N, smoothing, 0.0, rows)
 
@@ -184,7 +185,7 @@ class _NativeCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: FunctionCtx, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float
     ) -> Tensor:
-        loss_N, gradients = native.cross_entropy(
+        loss_N, gradients = kernels.cross_entropy(
             hidden_ND.contiguous(), weight_VD.contiguous(), bias_V.contiguous(), target_N.contiguous(), smoothing
         )
         ctx.save_for_backward(*gradients)

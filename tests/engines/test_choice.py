@@ -7,27 +7,34 @@ from typing import Any, cast
 
 import pytest
 
+from attendo import native
 from attendo.decoding.search import SearchOptions
 from attendo.drafting import EXTRA_LENGTH
-from attendo.engines import choice, ctranslate2_limits
+from attendo.engines import choice, ctranslate2_limits, native_model
 from attendo.engines.choice import AutoEngine, open_engine
 from attendo.engines.ctranslate2_engine import CTranslate2Engine
 from attendo.engines.ctranslate2_limits import representable
+from attendo.engines.native_engine import NativeEngine
+from attendo.engines.native_model import servable
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import ConfigError
 from attendo.models.settings import TransformerConfig
+from attendo.native.search import has_bytes
 from attendo.recipe import RECIPES, choose
 from attendo.text.corpus import read_lines
 from attendo.translator import load
 from tests.untrained import sentences, untrained_bundle
 
-FAST: list[dict[str, Any]] = [{"engine": "ctranslate2"}, {"precision": "int8"}]
+FAST: list[dict[str, Any]] = [{"engine": "native"}, {"engine": "ctranslate2"}, {"precision": "int8"}]
 
 BEYOND: dict[str, dict[str, Any]] = {
     "sample": {"options": SearchOptions(sample=True)},
-    "exact": {"options": SearchOptions(stopping="exact")},
     "diverse": {"options": SearchOptions(beam=4, diversity_groups=2)},
     "no repeats": {"options": SearchOptions(no_repeat_ngram=2)},
+}
+BEYOND_CTRANSLATE2: dict[str, dict[str, Any]] = {
+    **BEYOND,
+    "exact": {"options": SearchOptions(stopping="exact")},
     "prefix": {"prefixes": ["zwei", None, "rot"]},
 }
 
@@ -46,36 +53,48 @@ def no_gpu(monkeypatch):
     monkeypatch.setattr(choice, "has_cuda", lambda: False)
 
 
-def test_auto_is_the_fast_engine_and_loads_no_other(bundle):
+@pytest.mark.parametrize("kind", [NativeEngine, CTranslate2Engine])
+def test_auto_is_the_fastest_engine_there_is_and_loads_no_other(bundle, kind, monkeypatch):
+    if kind is CTranslate2Engine:
+        monkeypatch.setattr(native, "name", lambda: None)
     translator = load(bundle.path)
     assert isinstance(translator.engine, AutoEngine)
-    assert isinstance(translator.engine.fast, CTranslate2Engine)
+    assert isinstance(translator.engine.fast, kind)
     translator.translate_many(sentences(7))
     translator.score(["one."], ["eins."])
     assert translator.engine._loaded is None
 
 
-@pytest.mark.parametrize("what", BEYOND)
-def test_what_is_beyond_the_fast_engine_the_reference_does(bundle, what):
+@pytest.mark.parametrize("what", BEYOND_CTRANSLATE2)
+def test_what_is_beyond_the_fast_engine_the_reference_does(bundle, what, monkeypatch):
+    if what not in BEYOND:
+        monkeypatch.setattr(native, "name", lambda: None)
     translator, reference = load(bundle.path), load(bundle.path, engine="torch")
     texts = sentences(3)
-    found = translator.translate_many(texts, **BEYOND[what])
-    assert found == reference.translate_many(texts, **BEYOND[what])
+    found = translator.translate_many(texts, **BEYOND_CTRANSLATE2[what])
+    assert found == reference.translate_many(texts, **BEYOND_CTRANSLATE2[what])
     assert isinstance(translator.engine, AutoEngine)
     assert isinstance(translator.engine.reference, TorchEngine)
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("what", BEYOND)
-def test_and_where_the_fast_engine_was_asked_for_it_is_said(bundle, what, precision):
-    engine: Any = "ctranslate2" if precision == "float32" else "auto"
-    translator = load(bundle.path, engine=engine, precision=precision)
-    with pytest.raises(ConfigError, match=r"the ctranslate2 engine cannot search so: .*Use the torch engine"):
+def test_and_where_the_own_engine_was_asked_for_it_is_said(bundle, what):
+    translator = load(bundle.path, engine="native")
+    with pytest.raises(ConfigError, match=r"the native engine cannot search so: .*Use the torch engine"):
         translator.translate_many(sentences(3), **BEYOND[what])
 
 
-def test_both_engines_translate_the_same(bundle):
-    fast, reference = load(bundle.path), load(bundle.path, engine="torch")
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("what", BEYOND_CTRANSLATE2)
+def test_and_where_the_fast_engine_was_asked_for_it_is_said(bundle, what, precision):
+    translator = load(bundle.path, engine="ctranslate2", precision=precision)
+    with pytest.raises(ConfigError, match=r"the ctranslate2 engine cannot search so: .*Use the torch engine"):
+        translator.translate_many(sentences(3), **BEYOND_CTRANSLATE2[what])
+
+
+@pytest.mark.parametrize("engine", ["native", "ctranslate2"])
+def test_both_engines_translate_the_same(bundle, engine):
+    fast, reference = load(bundle.path, engine=engine), load(bundle.path, engine="torch")
     texts = sentences(97)
     for beam in (1, 5):
         ours, theirs = (one.translate_many(texts, beam=beam, scores=True) for one in (fast, reference))
@@ -89,14 +108,22 @@ def test_both_engines_translate_the_same(bundle):
     ("given", "kind"),
     [
         ({"engine": "torch"}, TorchEngine),
+        ({"engine": "native"}, NativeEngine),
         ({"engine": "ctranslate2"}, CTranslate2Engine),
         ({"engine": "ctranslate2", "precision": "int8"}, CTranslate2Engine),
-        ({"precision": "int8"}, CTranslate2Engine),
+        ({"precision": "int8"}, NativeEngine if has_bytes() else CTranslate2Engine),
         ({"device": "cpu"}, AutoEngine),
     ],
 )
 def test_an_engine_by_name(bundle, given, kind):
     assert type(open_engine([bundle], **given)) is kind
+
+
+def test_int8_is_for_ctranslate2_where_the_processor_does_not_multiply_bytes(bundle, monkeypatch):
+    monkeypatch.setattr(native_model, "has_bytes", lambda: False)
+    assert isinstance(open_engine([bundle], precision="int8"), CTranslate2Engine)
+    with pytest.raises(ConfigError, match=r"engine = 'native': .*needs a processor with AVX512-VNNI"):
+        open_engine([bundle], engine="native", precision="int8")
 
 
 def test_a_gpu_is_for_torch(bundle, monkeypatch):
@@ -105,7 +132,7 @@ def test_a_gpu_is_for_torch(bundle, monkeypatch):
     assert isinstance(open_engine([bundle], device="cpu"), AutoEngine)
     # Asked for by name, the fast engine runs on the CPU that it needs.
     for given in FAST:
-        assert isinstance(open_engine([bundle], **given), CTranslate2Engine)
+        assert isinstance(open_engine([bundle], **given), NativeEngine | CTranslate2Engine)
         for device in ("cuda", "mps"):
             with pytest.raises(
                 ConfigError, match=f"computes on the CPU, and the device is {device}. Use --device cpu,"
@@ -122,6 +149,7 @@ def test_whether_there_is_a_gpu_is_asked_only_where_that_decides(bundle, tmp_pat
 
 @pytest.mark.parametrize("scores", [False, True])
 def test_what_the_reference_does_for_one_line_changes_no_other(bundle, monkeypatch, scores):
+    monkeypatch.setattr(native, "name", lambda: None)  # CTranslate2 leaves prefixes to it
     translator = load(bundle.path)
     assert isinstance(translator.engine, AutoEngine)
     asked: list[int] = []
@@ -195,7 +223,7 @@ def test_threads_that_need_the_reference_at_the_same_time_load_it_once():
     assert all(one is loaded[0] for one in found)
 
 
-@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "native"])
 def test_scores_are_there_if_asked_for_by_either_engine_and_are_the_models_own(bundle, engine):
     translator, texts = load(bundle.path, engine=engine), [*sentences(11), ""]
     for options in (SearchOptions(beam=1), SearchOptions(beam=4, n_best=3), SearchOptions(beam=3)):
@@ -229,6 +257,7 @@ def test_every_recipe_chooses_parts_that_the_fast_engine_can_run(recipe, pairs):
     parts = choose(recipe, pairs=pairs)["model"]
     config = TransformerConfig(**{**parts, "source_vocab_size": 400, "target_vocab_size": 400})
     assert representable(config) is None
+    assert servable(config) is None
 
 
 def test_what_it_cannot_represent_and_ensembles_are_for_torch(bundle, tmp_path):
@@ -246,7 +275,7 @@ def test_what_it_cannot_represent_and_ensembles_are_for_torch(bundle, tmp_path):
     ("given", "words"),
     [
         ({"engine": "torch", "precision": "int8"}, "precision = 'int8': the torch engine has float32 only"),
-        ({"engine": "fast"}, "engine = 'fast': must be one of auto, torch, ctranslate2"),
+        ({"engine": "fast"}, "engine = 'fast': must be one of auto, native, ctranslate2, torch"),
         ({"precision": "int4"}, "precision = 'int4': must be one of float32, int8"),
     ],
 )
@@ -268,6 +297,8 @@ def test_a_text_with_more_pieces_than_its_table_has_positions_is_for_torch(tmp_p
     assert translator.engine._loaded is not None
     with pytest.raises(ConfigError, match=r"longer than the 397 positions .* use the torch engine"):
         load(bundle.path, engine="ctranslate2").translate(text, beam=1, max_length=3)
+    with pytest.raises(ConfigError, match=r"longer than the 397 positions .* use the torch engine"):
+        load(bundle.path, engine="native").translate(text, beam=1, max_length=3)
 
 
 def test_learned_positions_reach_as_far_as_in_torch(tmp_path):
@@ -278,10 +309,11 @@ def test_learned_positions_reach_as_far_as_in_torch(tmp_path):
 @pytest.mark.proof
 @pytest.mark.skipif("ATTENDO_BUNDLE" not in os.environ, reason="ATTENDO_BUNDLE and ATTENDO_SOURCES name no files")
 @pytest.mark.parametrize("beam", [1, 5])
-def test_both_engines_translate_a_test_set_the_same(beam):
+@pytest.mark.parametrize("engine", ["native", "ctranslate2"])
+def test_both_engines_translate_a_test_set_the_same(beam, engine):
     """With a trained bundle and a text file of its source language: at most 2 of 1,000 differ, and those by a tie."""
     path, texts = os.environ["ATTENDO_BUNDLE"], list(read_lines(os.environ["ATTENDO_SOURCES"]))[:1000]
-    fast, reference = load(path, engine="ctranslate2"), load(path, engine="torch")
+    fast, reference = load(path, engine=engine), load(path, engine="torch")
     ours, theirs = (one.translate_many(texts, beam=beam, scores=True) for one in (fast, reference))
     different = [(one, other) for one, other in zip(ours, theirs, strict=True) if one.text != other.text]
     assert len(different) <= 2

@@ -13,6 +13,7 @@ from attendo import native
 from attendo.data.batch import make_batch
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import build
+from attendo.native import kernels
 from attendo.nn.attention import fused_attention
 from attendo.nn.dropout import Dropout
 from attendo.nn.linear import Linear, joint_products
@@ -28,7 +29,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             pytest.fail("attendo/native was not built: is there a C compiler?")
         pytest.skip(f"no {request.param} here: it was not built, or this processor has no such instructions")
     monkeypatch.setattr(native, "name", lambda: request.param)
-    assert native.serves(torch.zeros(1))
+    assert kernels.serves(torch.zeros(1))
 
 
 def by_both(monkeypatch: pytest.MonkeyPatch, compute: Callable[[], Any]) -> tuple[Any, Any]:
@@ -90,7 +91,7 @@ def test_rows_that_are_not_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_linear_layer_whose_weights_stay(rows: int, n_out: int, n_in: int, bias: bool) -> None:
     torch.manual_seed(rows)
     x, weight, b = torch.randn(rows, 2 * n_in)[:, ::2], torch.randn(n_out, n_in), torch.randn(n_out) if bias else None
-    packed, expected = native.PackedLinear(weight, b), F.linear(x, weight, b)
+    packed, expected = kernels.PackedLinear(weight, b), F.linear(x, weight, b)
     torch.testing.assert_close(packed(x), expected, rtol=1e-5, atol=1e-5)
     wide = torch.full((rows, n_out + 3), 7.0)
     packed.into(wide[:, :n_out], x)
@@ -100,7 +101,7 @@ def test_a_linear_layer_whose_weights_stay(rows: int, n_out: int, n_in: int, bia
 
 def test_a_row_does_not_depend_on_the_others() -> None:
     torch.manual_seed(1)
-    x, packed = torch.randn(101, 48), native.PackedLinear(torch.randn(67, 48), torch.randn(67))
+    x, packed = torch.randn(101, 48), kernels.PackedLinear(torch.randn(67, 48), torch.randn(67))
     for first, last in ((0, 1), (3, 10), (90, 101)):
         assert torch.equal(packed(x)[first:last], packed(x[first:last]))
 
@@ -144,13 +145,13 @@ def test_attention_of_a_few_queries(kind: str, T: int, S: int, G: int) -> None:
     keys, values = torch.randn(3, G, S, 32), torch.randn(3, S, G, 48).transpose(1, 2)
     mask = masked(kind, 3, 4, T, S)
     expected = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=0.3, enable_gqa=True)
-    torch.testing.assert_close(native.attend_few(queries, keys, values, mask, 0.3), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(kernels.attend_few(queries, keys, values, mask, 0.3), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_few_queries_that_may_attend_to_nothing() -> None:
     queries, keys, values = torch.randn(1, 1, 2, 16), torch.randn(1, 1, 5, 16), torch.randn(1, 1, 5, 16)
     mask = torch.tensor([[False] * 5, [True] * 5])
-    out = native.attend_few(queries, keys, values, mask, 1.0)
+    out = kernels.attend_few(queries, keys, values, mask, 1.0)
     assert (out[0, 0, 0] == 0).all()
     assert (out[0, 0, 1] != 0).all()
 
@@ -281,18 +282,18 @@ def test_a_step_of_decoding(monkeypatch: pytest.MonkeyPatch, activation: str) ->
 
 def test_what_it_does_not_serve() -> None:
     x = torch.zeros(2, 16)
-    assert native.serves(x, x)
-    assert not native.serves(x, x.double())
-    assert not native.serves(x.to("meta"))
-    assert not native.decodes(x)  # gradients would be lost
+    assert kernels.serves(x, x)
+    assert not kernels.serves(x, x.double())
+    assert not kernels.serves(x.to("meta"))
+    assert not kernels.decodes(x)  # gradients would be lost
     with torch.no_grad():
-        assert native.decodes(x, x)
-        assert not native.decodes(x, x.double())
-        assert not native.decodes(x.to("meta"))
+        assert kernels.decodes(x, x)
+        assert not kernels.decodes(x, x.double())
+        assert not kernels.decodes(x.to("meta"))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not native.serves(x)
+        assert not kernels.serves(x)
     torch.set_num_threads(2)
     try:
-        assert not native.serves(x)
+        assert not kernels.serves(x)
     finally:
         torch.set_num_threads(1)
