@@ -230,8 +230,6 @@ static void *room_for(size_t bytes) { return aligned_alloc(64, rounded_up(bytes 
 #define ROWS_AT_ONCE (8 * ROWS)
 
 #if defined(__AVX512F__)
-#define BYTES __attribute__((target("avx512vnni")))
-
 /* Whether this processor multiplies bytes. */
 long has_bytes(void) { return __builtin_cpu_supports("avx512vnni") != 0; }
 
@@ -258,33 +256,40 @@ static void rounded(search *s, const float *x, long n, long K) {
     }
 }
 
+/* c + the sums of four products of bytes each, of a without and of b with a sign (AVX512-VNNI). As the compiler's function
+ * for it, GCC 12 would keep c in memory. */
+ALWAYS ivec added_products(ivec c, ivec a, ivec b) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+}
+
+typedef int32_t four __attribute__((may_alias)); /* bytes; a row has a multiple of them */
+
 /* A tile of x Wᵀ + b: `rows` of s->bytes from the i-th, and the COLUMNS of W from the j-th. */
-ALWAYS BYTES void byte_tile_of(const int rows, const search *s, const matrix *m, long i, long j, float *out, long ldo) {
+ALWAYS void byte_tile_of(const int rows, const search *s, const matrix *m, long i, long j, float *out, long ldo) {
     long K = rounded_up(m->in, 4);
     const int8_t *B = m->bytes + j * K;
     const uint8_t *A = s->bytes + i * K;
-    __m512i c[ROWS][2];
-    UNROLL for (int r = 0; r < rows; r++) c[r][0] = c[r][1] = _mm512_setzero_si512();
-    for (long k = 0; k < K; k += 4, B += 128) {
-        __m512i b0 = _mm512_loadu_si512(B), b1 = _mm512_loadu_si512(B + 64);
+    ivec c[ROWS][2];
+    UNROLL for (int r = 0; r < rows; r++) c[r][0] = c[r][1] = (ivec){0};
+    for (long k = 0; k < K; k += 4, B += 4 * COLUMNS) {
+        ivec b0 = *(const ivec *)B, b1 = *(const ivec *)(B + 4 * LANES);
         UNROLL for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, A + r * K + k, 4);
-            __m512i a = _mm512_set1_epi32(four);
-            c[r][0] = _mm512_dpbusd_epi32(c[r][0], a, b0);
-            c[r][1] = _mm512_dpbusd_epi32(c[r][1], a, b1);
+            ivec a = *(const four *)(A + r * K + k) - (ivec){0};
+            c[r][0] = added_products(c[r][0], a, b0);
+            c[r][1] = added_products(c[r][1], a, b1);
         }
     }
-    UNROLL for (int r = 0; r < rows; r++)
-        for (int half = 0; half < 2; half++) {
-            long at = j + 16 * half;
-            __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32(c[r][half], _mm512_loadu_si512(m->sums + at)));
-            __m512 unit = _mm512_loadu_ps(m->units + at) * s->units[i + r];
-            _mm512_storeu_ps(out + r * ldo + 16 * half, sum * unit + _mm512_loadu_ps(m->bias + at));
-        }
+    ivec sums0 = *(const ivec *)(m->sums + j), sums1 = *(const ivec *)(m->sums + j + LANES);
+    UNROLL for (int r = 0; r < rows; r++) {
+        vec x0 = __builtin_convertvector(c[r][0] - sums0, vec) * s->units[i + r];
+        vec x1 = __builtin_convertvector(c[r][1] - sums1, vec) * s->units[i + r];
+        store(out + r * ldo, x0 * load(m->units + j) + load(m->bias + j));
+        store(out + r * ldo + LANES, x1 * load(m->units + j + LANES) + load(m->bias + j + LANES));
+    }
 }
 
-BYTES static void byte_tile(long rows, const search *s, const matrix *m, long i, long j, float *out, long ldo) {
+static void byte_tile(long rows, const search *s, const matrix *m, long i, long j, float *out, long ldo) {
     switch (rows) {
 #define BYTE_CASE(n) \
     case n: byte_tile_of(n, s, m, i, j, out, ldo); return;
