@@ -145,6 +145,7 @@ def open_engine(
             [model for model in models if isinstance(model, EncoderDecoder)],
             ready(device),
             before=bundles[0].tokenizers.target.before,
+            trained=True,
         )
 
     if engine == "torch":

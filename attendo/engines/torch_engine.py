@@ -7,10 +7,12 @@ Several are an ensemble: at every step the mean of their probabilities,
 Suffixes: M models, B sentences, S source length, T target length, D d_model, V vocabulary, N rows or positions.
 """
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,9 +22,10 @@ from attendo.decoding.beam import Watch, beam_search, search
 from attendo.decoding.constrained import constrained_search, inner_beam, width
 from attendo.decoding.greedy import greedy_ids, inferred
 from attendo.decoding.phrases import Phrase
-from attendo.decoding.search import Hypothesis, Ids, SearchOptions, Step
+from attendo.decoding.search import Hypothesis, Ids, SearchOptions
 from attendo.engines.batches import side_by_side, sorted_batches
 from attendo.engines.engine import with_certain
+from attendo.engines.native_decoder import native_decoder
 from attendo.machine import using_threads
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.nn.cache import DecoderCache
@@ -32,11 +35,12 @@ from attendo.reporting import Reporter, Silent
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 BATCH_TOKENS = 4096  # source positions translated at once
+FEW_POSITIONS = 1024
 SCORED_AT_ONCE = 2048  # target positions whose logits are held at the same time
 IMPOSSIBLE = -1e4  # a logit that leaves nothing of a probability, and is a number
 
 
-Caches = tuple[DecoderCache, ...]  # of each model
+Caches = tuple["_Cache", ...]  # of each model
 T = TypeVar("T")
 
 
@@ -44,16 +48,24 @@ class TorchEngine:
     """Searches and scores with one model or several.
 
     Results come in the order of the input and do not depend on the batch. before: ids that every target begins with,
-    whatever the models think of them: log p = 0.
+    whatever the models think of them: log p = 0. trained: the weights stay as they are, so that what is made of them
+    once is kept; in a validation they are others each time.
     """
 
     def __init__(
-        self, models: EncoderDecoder | Sequence[EncoderDecoder], device: torch.device, *, before: Ids = ()
+        self,
+        models: EncoderDecoder | Sequence[EncoderDecoder],
+        device: torch.device,
+        *,
+        before: Ids = (),
+        trained: bool = False,
     ) -> None:
         several = (models,) if isinstance(models, EncoderDecoder) else models
         self.models = tuple(model.to(device) for model in several)
         self.device = device
         self.before = before
+        self._trained = trained
+        self._kept: list[_Way] | None = None
         config = self.models[0].config
         # What stands for hidden text is no text.
         hidden = range(config.target_vocab_size - config.n_extra, config.target_vocab_size)
@@ -96,7 +108,7 @@ class TorchEngine:
             batch_tokens=max(1, (batch_tokens or positions) // draws),
         )
         with torch.inference_mode():
-            step = self._stepper()
+            ways = self._ways(max(itertools.chain(map(len, sources), limits), default=0))
 
         def together(rows: Sequence[int]) -> list[list[Hypothesis]]:
             way: Callable[..., list[list[Hypothesis]]]
@@ -106,9 +118,9 @@ class TorchEngine:
                 way = partial(constrained_search, phrases=[held[i] for i in rows])
             with torch.inference_mode():  # which belongs to the thread
                 return way(
-                    step,
-                    self._select,
-                    self._start([sources[i] for i in rows]),
+                    functools.partial(self._step, ways),
+                    _select,
+                    _start(ways, [sources[i] for i in rows]),
                     bos=BOS,
                     eos=EOS,
                     limits=[limits[i] for i in rows],
@@ -128,10 +140,11 @@ class TorchEngine:
     ) -> list[Hypothesis]:
         """What `search` finds for one source, with `watch` told of every step; a beam of 1 is no exception."""
         with torch.inference_mode():
+            ways = self._ways(max(len(source), limit))
             return beam_search(
-                self._stepper(),
-                self._select,
-                self._start([source]),
+                functools.partial(self._step, ways),
+                _select,
+                _start(ways, [source]),
                 bos=BOS,
                 eos=EOS,
                 limits=[limit],
@@ -180,16 +193,18 @@ class TorchEngine:
     def stream(self, source: Ids, limit: int) -> Iterator[int]:
         """The ids that greedy `search` finds for one source, each as soon as it is known."""
         with torch.inference_mode():
-            ids = greedy_ids(
-                self._stepper(), self._start([source]), bos=BOS, eos=EOS, limit=limit, forbidden=self.forbidden
-            )
+            ways = self._ways(max(len(source), limit))
+            step = functools.partial(self._step, ways)
+            ids = greedy_ids(step, _start(ways, [source]), bos=BOS, eos=EOS, limit=limit, forbidden=self.forbidden)
         yield from inferred(ids)
 
     def _positions(self, lengths: Sequence[int]) -> int:
-        """So many at once that there is something to do for each thread of a CPU, and at most BATCH_TOKENS."""
+        """At most BATCH_TOKENS at once, and on a CPU as many for each thread; a few are not worth a second thread."""
         if self.device.type != "cpu":
             return BATCH_TOKENS
-        return max(1, min(BATCH_TOKENS, -(-(sum(lengths) + len(lengths)) // torch.get_num_threads())))
+        positions, threads = sum(lengths) + len(lengths), torch.get_num_threads()
+        batches = threads * max(1, -(-positions // (threads * BATCH_TOKENS)))
+        return min(BATCH_TOKENS, max(FEW_POSITIONS, -(-positions // batches)))
 
     def _side_by_side(
         self, work: Callable[[Sequence[int]], list[T]], batches: Sequence[Sequence[int]]
@@ -205,31 +220,72 @@ class TorchEngine:
         with using_threads(1):
             yield from side_by_side(work, batches, workers=threads, prepare=partial(torch.set_num_threads, 1))
 
-    def _start(self, sources: Sequence[Ids]) -> Caches:
-        source_BS, lengths_B = pad(sources, after=EOS).to(self.device), lengths(sources).to(self.device)
-        return tuple(model.encode(source_BS, lengths_B).contiguous() for model in self.models)
+    def _ways(self, longest: int) -> "list[_Way]":
+        """How each model is run for sequences of so many ids at most: by the native decoder, or by torch alone."""
+        if self._kept is None or not self._trained:
+            self._kept = [native_decoder(one, self.device) or _TorchDecoder(one, self.device) for one in self.models]
+        return [
+            _TorchDecoder(model, self.device) if longest >= way.n_positions else way
+            for model, way in zip(self.models, self._kept, strict=True)
+        ]
 
-    def _stepper(self) -> Step[Caches]:
-        """Gives the logits of the next id: those of the one model, or the logarithm of the models' mean probability, or
-        those of certainty while a target has to begin with something.
+    def _step(self, ways: "Sequence[_Way]", ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:
+        """The logits of the next id: those of the one model, or the logarithm of the models' mean probability, or those
+        of certainty while a target has to begin with something."""
+        found = [way.step(ids_N, cache) for way, cache in zip(ways, caches, strict=True)]
+        logits, longer = [one for one, _ in found], tuple(cache for _, cache in found)
+        if caches[0].length < len(self.before):
+            return certain(logits[0], self.before[caches[0].length]), longer
+        if len(logits) == 1:
+            return logits[0], longer
+        return mean_probability([logits_NV.float().log_softmax(dim=1) for logits_NV in logits]), longer
 
-        It is made from the weights as they are now, which in a validation are others each time.
-        """
-        steps = [model.lean_step() for model in self.models]
 
-        def step(ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:
-            ids_N = ids_N.to(self.device)
-            logits, longer = zip(*(one(ids_N, cache) for one, cache in zip(steps, caches, strict=True)), strict=True)
-            if caches[0].length < len(self.before):
-                return certain(logits[0], self.before[caches[0].length]), longer
-            if len(logits) == 1:
-                return logits[0], longer
-            return mean_probability([logits_NV.float().log_softmax(dim=1) for logits_NV in logits]), longer
+class _Cache(Protocol):
+    """What a model remembers of its prefixes."""
 
-        return step
+    @property
+    def length(self) -> int: ...
 
-    def _select(self, caches: Caches, rows_M: Tensor) -> Caches:
-        return tuple(cache.select(rows_M) for cache in caches)
+    def select(self, rows_M: Tensor, /) -> Any: ...
+
+
+class _Way(Protocol):
+    """How a model is run, with the weights that it has now."""
+
+    @property
+    def n_positions(self) -> float:
+        """Sequences have fewer ids."""
+
+    def start(self, sources: Sequence[Ids], /) -> Any: ...
+
+    def step(self, ids_N: Tensor, cache: Any, /) -> tuple[Tensor, Any]: ...
+
+
+class _TorchDecoder:
+    """By torch, as every model can be."""
+
+    n_positions = math.inf
+
+    def __init__(self, model: EncoderDecoder, device: torch.device) -> None:
+        self._model = model
+        self._device = device
+        self._step = model.lean_step()
+
+    def start(self, sources: Sequence[Ids]) -> DecoderCache:
+        source_BS, lengths_B = pad(sources, after=EOS).to(self._device), lengths(sources).to(self._device)
+        return self._model.encode(source_BS, lengths_B).contiguous()
+
+    def step(self, ids_N: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+        return self._step(ids_N.to(self._device), cache)
+
+
+def _start(ways: Sequence[_Way], sources: Sequence[Ids]) -> Caches:
+    return tuple(way.start(sources) for way in ways)
+
+
+def _select(caches: Caches, rows_M: Tensor) -> Caches:
+    return tuple(cache.select(rows_M) for cache in caches)
 
 
 def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:

@@ -465,12 +465,11 @@ static void attend_to_memory(search *s, long number, long r) {
     }
 }
 
-/* The vectors of all rows after the last layer, in x. */
-static int decode(search *s) {
+/* The vectors of all rows after the last layer, in x. Their keys and values go into the last of the past. */
+static void decode(search *s) {
     const model *m = s->m;
     long R = s->R, A = m->H * m->K;
-    float *past = s->past[s->length] = room_for(m->decoder.n_layers * R * 2 * A * sizeof(float));
-    if (past == NULL) return 0;
+    float *past = s->past[s->length];
     s->rows_then[s->length] = R;
     for (long r = 0; r < R; r++) {
         s->now.slots[r * s->longest + s->length] = (int32_t)r;
@@ -498,7 +497,30 @@ static int decode(search *s) {
     if (m->decoder.last.gain != NULL) normalised(m, m->decoder.last, s->x, s->x, R);
     if (m->output_scale != 1)
         for (long i = 0; i < R * m->D; i++) s->x[i] *= m->output_scale;
-    return 1;
+}
+
+/* Room for a step of so many rows. */
+static int has_room(search *s, long rows) {
+    const model *m = s->m;
+    long A = m->H * m->K, longest_source = 0, widest_row = A > m->F ? A : m->F;
+    for (long b = 0; b < s->q.B; b++)
+        longest_source = s->q.starts[b + 1] - s->q.starts[b] > longest_source ? s->q.starts[b + 1] - s->q.starts[b]
+                                                                               : longest_source;
+    long n_seen = longest_source > s->longest ? longest_source : s->longest;
+    s->x = room_for(rows * m->D * 4), s->entered = room_for(rows * m->D * 4), s->y = room_for(rows * m->D * 4);
+    s->query = room_for(rows * A * 4), s->attended = room_for(rows * A * 4);
+    s->inner = room_for(rows * m->F * 4), s->gate = room_for(rows * m->F * 4);
+    s->scores = room_for(m->H * rounded_up(n_seen, LANES) * 4), s->shares = room_for(m->H * 4);
+    s->seen = room_for(s->longest * sizeof(float *));
+    s->bytes = room_for(ROWS_AT_ONCE * rounded_up(widest_row > m->D ? widest_row : m->D, 4));
+    s->units = room_for(ROWS_AT_ONCE * 4);
+    return s->x && s->entered && s->y && s->query && s->attended && s->inner && s->gate && s->scores && s->shares &&
+           s->seen && s->bytes && s->units;
+}
+
+static void free_room(search *s) {
+    free(s->x), free(s->entered), free(s->y), free(s->query), free(s->attended), free(s->inner), free(s->gate);
+    free(s->scores), free(s->shares), free(s->seen), free(s->bytes), free(s->units);
 }
 
 /* --- what comes next ----------------------------------------------------------------------------------------------- */
@@ -680,7 +702,9 @@ static int goes_on(const search *s, const sentence *one, double log_prob) {
 /* One more id for every live prefix. Gives how many sentences go on, or what went wrong. */
 long search_step(search *s) {
     if (s->n_live == 0) return 0;
-    if (!decode(s)) return NO_MEMORY;
+    s->past[s->length] = room_for(s->m->decoder.n_layers * s->R * 2 * s->m->H * s->m->K * sizeof(float));
+    if (s->past[s->length] == NULL) return NO_MEMORY;
+    decode(s);
     if (!(s->n_ids == 1 && !s->q.scored ? consider_one(s) : consider(s))) return NOT_NUMBERS;
     s->length++;
     long beam = s->q.beam, R = 0, n_live = 0;
@@ -731,9 +755,9 @@ void search_end(search *s) {
     if (s == NULL) return;
     for (long t = 0; s->past != NULL && t < s->longest; t++) free(s->past[t]);
     free(s->past), free(s->rows_then), free(s->live), free(s->best), free(s->tree), free(s->memory_keys);
-    free(s->memory_values), free(s->memory_starts), free(s->x), free(s->entered), free(s->query), free(s->attended);
-    free(s->y), free(s->inner), free(s->gate), free(s->logits), free(s->scores), free(s->shares), free(s->seen), free(s->values);
-    free(s->choices), free(s->n_choices), free(s->candidates), free(s->bytes), free(s->units);
+    free(s->memory_values), free(s->memory_starts), free(s->logits), free(s->values), free(s->choices);
+    free(s->n_choices), free(s->candidates);
+    free_room(s);
     free_rows(&s->now), free_rows(&s->next);
     free(s);
 }
@@ -742,42 +766,30 @@ void search_end(search *s) {
 search *search_begin(const model *m, const request *q) {
     search *s = calloc(1, sizeof(search));
     if (s == NULL) return NULL;
-    long B = q->B, beam = q->beam, most = B * beam, A = m->H * m->K, longest_source = 0;
+    long B = q->B, beam = q->beam, most = B * beam, A = m->H * m->K;
     s->m = m, s->q = *q, s->V = m->logits.out, s->n_live = s->R = B;
     s->n_ids = beam == 1 ? 1 : smaller(beam + 1, s->V);
     s->n_kept = q->stopping == HEURISTIC && beam > q->n_best ? beam : q->n_best;
     s->memory_starts = calloc(B + 1, sizeof(int64_t));
     if (s->memory_starts == NULL) goto failed;
     for (long b = 0; b < B; b++) {
-        long n = q->starts[b + 1] - q->starts[b];
         s->longest = q->limits[b] + 1 > s->longest ? q->limits[b] + 1 : s->longest; /* steps */
-        longest_source = n > longest_source ? n : longest_source;
-        s->memory_starts[b + 1] = s->memory_starts[b] + rounded_up(n, LANES);
+        s->memory_starts[b + 1] = s->memory_starts[b] + rounded_up(q->starts[b + 1] - q->starts[b], LANES);
     }
     s->n_memory = s->memory_starts[B];
-    long N = q->starts[B], n_seen = longest_source > s->longest ? longest_source : s->longest;
-    long width = rounded_up(s->V, COLUMNS);
+    long N = q->starts[B], width = rounded_up(s->V, COLUMNS);
     s->room = 64 + 4 * most;
     s->live = room_for(B * sizeof(sentence)), s->best = room_for(B * s->n_kept * sizeof(ended));
     s->tree = room_for(s->room * sizeof(node));
     s->past = calloc(s->longest, sizeof(float *)), s->rows_then = calloc(s->longest, sizeof(long));
     s->memory_keys = room_for(m->decoder.n_layers * s->n_memory * A * 4);
     s->memory_values = room_for(m->decoder.n_layers * N * A * 4);
-    s->x = room_for(most * m->D * 4), s->entered = room_for(most * m->D * 4), s->y = room_for(most * m->D * 4);
-    s->query = room_for(most * A * 4), s->attended = room_for(most * A * 4);
-    s->inner = room_for(most * m->F * 4), s->gate = room_for(most * m->F * 4);
     s->logits = room_for(smaller(most, ROWS_OF_LOGITS) * width * 4);
-    s->scores = room_for(m->H * rounded_up(n_seen, LANES) * 4), s->shares = room_for(m->H * 4);
-    s->seen = room_for(s->longest * sizeof(float *));
     s->values = room_for(most * s->n_ids * 4), s->choices = room_for(most * s->n_ids * 4);
     s->n_choices = room_for(most * sizeof(long)), s->candidates = room_for(3 * beam * sizeof(candidate));
-    long widest_row = A > m->F ? A : m->F;
-    s->bytes = room_for(ROWS_AT_ONCE * rounded_up(widest_row > m->D ? widest_row : m->D, 4));
-    s->units = room_for(ROWS_AT_ONCE * 4);
-    int whole = has_rows(&s->now, most, s->longest) & has_rows(&s->next, most, s->longest);
+    int whole = has_rows(&s->now, most, s->longest) & has_rows(&s->next, most, s->longest) & has_room(s, most);
     if (!(whole && s->live && s->best && s->tree && s->past && s->rows_then && s->memory_keys && s->memory_values &&
-          s->x && s->entered && s->y && s->query && s->attended && s->inner && s->gate && s->logits && s->scores &&
-          s->shares && s->seen && s->values && s->choices && s->n_choices && s->candidates && s->bytes && s->units))
+          s->logits && s->values && s->choices && s->n_choices && s->candidates))
         goto failed;
     for (long i = 0; i < smaller(most, ROWS_OF_LOGITS); i++)
         for (long v = s->V; v < width; v++) s->logits[i * width + v] = -INFINITY;
@@ -814,4 +826,23 @@ void search_found(const search *s, int64_t *lengths, int32_t *ids, float *log_pr
                 n--, ids[n] = s->tree[up].id, log_probs[n] = s->tree[up].log_prob;
             ids += s->q.limits[b] + 1, log_probs += s->q.limits[b] + 1;
         }
+}
+
+/* The logits of the next id of R rows, in rows `width` apart, for searches that others do: of each row its last id, its
+ * sentence in `with`, and where its past is. `past` has the keys and values of each length, `rows_then` how many rows they
+ * are of; the last is made here. 0: there is no memory for it. */
+int search_logits(const search *with, long R, long length, int32_t *ids, long *of, int32_t *slots, float **past,
+                  long *rows_then, float *logits, long width) {
+    search s = {.m = with->m, .q = with->q, .R = R, .length = length, .longest = length + 1};
+    s.now = (rows){.ids = ids, .of = of, .slots = slots};
+    s.past = past, s.rows_then = rows_then;
+    s.memory_keys = with->memory_keys, s.memory_values = with->memory_values;
+    s.memory_starts = with->memory_starts, s.n_memory = with->n_memory;
+    int whole = has_room(&s, R);
+    if (whole) {
+        decode(&s);
+        apply_apart(&s, s.m->logits, s.x, logits, R, width);
+    }
+    free_room(&s);
+    return whole;
 }

@@ -6,7 +6,7 @@ Suffixes: B sentences, V vocabulary, D d_model.
 import ctypes
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ _long, _float, _pointer = ctypes.c_long, ctypes.c_float, ctypes.c_void_p
 PLACES = {"post": 0, "pre": 1, "sandwich": 2}  # the numbers that search.c gives to them
 STOPPING = {"first": 0, "exact": 1, "heuristic": 2}
 NO_MEMORY = -2
+_NO_MEMORY = "there is not enough memory for this search: translate fewer sentences at once."
 
 
 class NotNumbersError(ArithmeticError):
@@ -95,10 +96,12 @@ _ARGUMENTS: native.Signatures = {
     "search_last": [_pointer],
     "search_found": [*[_pointer] * 4],
     "search_end": [_pointer],
+    "search_logits": [_pointer, _long, _long, *[_pointer] * 6, _long],
 }
 _RETURNS = {
     "search_begin": _pointer,
     **dict.fromkeys(("search_step", "search_through", "search_last", "has_bytes"), _long),
+    "search_logits": ctypes.c_int,
 }
 
 
@@ -200,12 +203,13 @@ class Model:
         self._int8 = int8
         chosen = native.name()
         assert chosen is not None
-        self._library = _library(chosen)
+        self.library = _library(chosen)
         self._held: list[Any] = []  # what the library is given the addresses of
         self.vocab_size = len(parts.logits.weight)
+        self.n_remembered = len(parts.decoder.layers) * 2 * parts.n_heads * parts.d_head  # keys and values of an id
         self.source_vocab_size = len(parts.encoder.words_VD)
         d_ff, d_model = parts.encoder.layers[0].feed_forward.inner.weight.shape
-        self._model = _Model(
+        self.struct = _Model(
             encoder=self._stack(parts.encoder),
             decoder=self._stack(parts.decoder),
             logits=self._matrix(parts.logits),
@@ -263,13 +267,13 @@ class Model:
         weight = np.ascontiguousarray(matrix.weight, np.float32)
         if not self._int8:
             panels = np.empty(width * K, np.float32)
-            self._library.pack(weight.ctypes.data, panels.ctypes.data, N, K)
+            self.library.pack(weight.ctypes.data, panels.ctypes.data, N, K)
             return _Matrix(self._kept(panels), self._at(matrix.bias), N, K)
         rounded, units = np.empty(width * (K + -K % 4), np.int8), np.empty(width, np.float32)
         sums, bias = np.empty(width, np.int32), np.zeros(width, np.float32)
         bias[:N] = 0 if matrix.bias is None else matrix.bias
         made = [self._kept(array) for array in (rounded, units, sums)]
-        self._library.pack_bytes(weight.ctypes.data, *made, N, K)
+        self.library.pack_bytes(weight.ctypes.data, *made, N, K)
         return _Matrix(None, self._at(bias), N, K, *made)
 
     def _at(self, array: Array | None) -> int | None:
@@ -316,7 +320,8 @@ class Search:
         bos: int,
         eos: int,
     ) -> None:
-        self._library = model._library
+        self.model = model
+        self.library = model.library
         self._limits = np.array(limits, np.int64)
         self._n_best = n_best
         self._scored = scored or beam > 1
@@ -327,7 +332,7 @@ class Search:
         if begun.size and not 0 <= begun.min() <= begun.max() < model.vocab_size:
             raise ValueError(f"a prefix has an id that is none of the {model.vocab_size} of its vocabulary.")
         divisors, never = np.array(penalties, np.float64), np.array(forbidden, np.int32)
-        self._held = (model, numbers, starts, begun, prefix_starts, divisors, never)
+        self._held = (numbers, starts, begun, prefix_starts, divisors, never)
         arrays = (numbers, starts, begun, prefix_starts, self._limits, divisors, never)
         request = _Request(
             *(array.ctypes.data for array in arrays),
@@ -342,21 +347,21 @@ class Search:
             eos=eos,
         )
         self._eos = eos
-        self._at = self._library.search_begin(model._model, request)
-        if not self._at:
-            raise MemoryError("there is not enough memory for this search: translate fewer sentences at once.")
+        self.at = self.library.search_begin(model.struct, request)
+        if not self.at:
+            raise MemoryError(_NO_MEMORY)
 
     def __del__(self) -> None:
-        if getattr(self, "_at", None):
-            self._library.search_end(self._at)
+        if getattr(self, "at", None):
+            self.library.search_end(self.at)
 
     def found(self) -> list[list[Found]]:
         """Of each sentence the best, once all have ended."""
-        self._checked(self._library.search_through(self._at))
+        self._checked(self.library.search_through(self.at))
         room = int(((self._limits + 1) * self._n_best).sum())
         lengths = np.empty((len(self._limits), self._n_best), np.int64)
         ids, log_probs = np.empty(room, np.int32), np.empty(room, np.float32)
-        self._library.search_found(self._at, lengths.ctypes.data, ids.ctypes.data, log_probs.ctypes.data)
+        self.library.search_found(self.at, lengths.ctypes.data, ids.ctypes.data, log_probs.ctypes.data)
         every_id, every_log_prob = ids.tolist(), log_probs.tolist() if self._scored else []
         results, at = [], 0
         for each, limit in zip(lengths.tolist(), self._limits.tolist(), strict=True):
@@ -370,15 +375,71 @@ class Search:
 
     def ids(self) -> Iterator[int]:
         """Of the one sentence of a greedy search, each as soon as it is known."""
-        while self._checked(self._library.search_step(self._at)):
-            yield self._library.search_last(self._at)
+        while self._checked(self.library.search_step(self.at)):
+            yield self.library.search_last(self.at)
 
     def _checked(self, told: int) -> int:
         if told == NO_MEMORY:
-            raise MemoryError("there is not enough memory for this search: translate fewer sentences at once.")
+            raise MemoryError(_NO_MEMORY)
         if told < 0:
             raise NotNumbersError
         return told
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """What is known of N prefixes of the same length, for searches that others do: a value that goes in and comes out.
+
+    memory: the sources. of_N: whose each prefix is. slots_NT: where in the past of each length its keys and values are.
+    """
+
+    memory: Search
+    of_N: NDArray[np.int64]
+    slots_NT: NDArray[np.int32]
+    pasts: tuple[Array, ...] = ()
+
+    @property
+    def length(self) -> int:
+        return len(self.pasts)
+
+    def select(self, rows_M: NDArray[np.int64]) -> "Prefixes":
+        """Those of the given rows, with repeats and omissions."""
+        return replace(self, of_N=self.of_N[rows_M], slots_NT=self.slots_NT[rows_M])
+
+    def longer(self, ids_N: NDArray[np.int32], logits: int, width: int) -> "Prefixes":
+        """With one more id each; the logits of the next are written to an address, in rows `width` apart."""
+        n, model = len(ids_N), self.memory.model
+        slots_NT = np.empty((n, self.length + 1), np.int32)
+        slots_NT[:, :-1] = self.slots_NT
+        pasts = (*self.pasts, np.empty(n * model.n_remembered, np.float32))
+        addresses = np.array([past.ctypes.data for past in pasts], np.uintp)
+        rows_then = np.array([past.size // model.n_remembered for past in pasts], np.int64)
+        arrays = (np.ascontiguousarray(ids_N, np.int32), self.of_N, slots_NT, addresses, rows_then)
+        given = [array.ctypes.data for array in arrays]
+        if not self.memory.library.search_logits(self.memory.at, n, self.length, *given, logits, width):
+            raise MemoryError(_NO_MEMORY)
+        return Prefixes(self.memory, self.of_N, slots_NT, pasts)
+
+
+def no_prefixes(model: Model, sources: Sequence[Ids]) -> Prefixes:
+    """Before the first id, one for each source; they are with their EOS."""
+    n = len(sources)
+    memory = Search(
+        model,
+        sources,
+        [0] * n,
+        prefixes=None,
+        penalties=[1.0, 1.0],
+        beam=1,
+        n_best=1,
+        stopping="first",
+        forbidden=(),
+        n_certain=0,
+        scored=False,
+        bos=0,
+        eos=0,
+    )
+    return Prefixes(memory, np.arange(n), np.empty((n, 0), np.int32))
 
 
 def _joined(sequences: Sequence[Ids]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

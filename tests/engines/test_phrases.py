@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from attendo import native
 from attendo.decoding.phrases import Phrase
 from attendo.decoding.search import SearchOptions
 from attendo.engines import choice
@@ -102,15 +103,16 @@ def test_an_ensemble_holds_them_and_goes_on_from_prefixes(engine, sources):
 
 
 def test_a_wider_beam_has_fewer_sentences_in_a_batch(engine, sources, monkeypatch):
+    monkeypatch.setattr(native, "name", lambda: None)
     largest = 0
-    step = engine._stepper()
+    step = engine._step
 
-    def record(ids_N, caches):
+    def record(ways, ids_N, caches):
         nonlocal largest
         largest = max(largest, len(ids_N) * caches[0].memory_mask.shape[-1])
-        return step(ids_N, caches)
+        return step(ways, ids_N, caches)
 
-    monkeypatch.setattr(engine, "_stepper", lambda: record)
+    monkeypatch.setattr(engine, "_step", record)
     monkeypatch.setattr("attendo.engines.torch_engine.BATCH_TOKENS", 97)
     engine.search(sources, limits(sources), SearchOptions(), phrases=[[phrase(range(5, 25))]] * len(sources))
     assert 97 < largest <= 97 * 5

@@ -1,6 +1,7 @@
 """The engine on a model of random weights, whose outputs are as long as they may be and far from certain."""
 
 import dataclasses
+import functools
 import math
 import random
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from attendo import native
 from attendo.data.batch import lengths, pad
 from attendo.decoding.beam import beam_search, search
 from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.engines import torch_engine
 from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import DataError
 from attendo.machine import using_threads
@@ -211,10 +214,11 @@ def test_a_search_uses_the_weights_as_they_are_then(sources):
 def test_greedy_equals_a_beam_of_one(engine, sources):
     options = SearchOptions(beam=1)
     with torch.inference_mode():
+        ways = engine._ways(0)
         beams = beam_search(
-            engine._stepper(),
-            engine._select,
-            engine._start(sources),
+            functools.partial(engine._step, ways),
+            torch_engine._select,
+            torch_engine._start(ways, sources),
             bos=BOS,
             eos=EOS,
             limits=limits(sources),
@@ -320,14 +324,15 @@ def test_control_ids_are_never_chosen(engine, sources, model):
 
 @pytest.mark.parametrize(("batches", "most"), [({"batch_tokens": 331}, 331), ({"batch_size": 23}, 23)])
 def test_the_rows_of_a_batch_do_not_grow_with_the_draws(engine, sources, monkeypatch, batches, most):
+    monkeypatch.setattr(native, "name", lambda: None)
     rows: list[int] = []
-    step = engine._stepper()
+    step = engine._step
 
-    def record(ids_N, caches):
+    def record(ways, ids_N, caches):
         rows.append(len(ids_N) * (caches[0].memory_mask.shape[-1] if "batch_tokens" in batches else 1))
-        return step(ids_N, caches)
+        return step(ways, ids_N, caches)
 
-    monkeypatch.setattr(engine, "_stepper", lambda: record)
+    monkeypatch.setattr(engine, "_step", record)
     found = engine.search(sources, limits(sources), SearchOptions(sample=True, n_best=11), **batches)
     assert [len(draws) for draws in found] == [11] * len(sources)
     assert most / 2 < max(rows) <= most
@@ -377,9 +382,9 @@ def test_batches_side_by_side_are_the_same(engine: TorchEngine, options: SearchO
 
 
 def test_an_error_in_one_batch_ends_the_others(engine: TorchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: Any) -> Any:
+    def broken(*_: Any) -> Any:
         raise DataError("broken")
 
-    monkeypatch.setattr(engine, "_start", broken)
+    monkeypatch.setattr(torch_engine, "_start", broken)
     with using_threads(2), pytest.raises(DataError, match="broken"):
         engine.search([[5]] * 9, [7] * 9, SearchOptions(), batch_size=1)
