@@ -189,9 +189,11 @@ def _translating(results: Results) -> str:
             parts.append(_table(header, rows))
     ratios = []
     for ours, theirs, which in (
+        ("attendo, native, float32", "ctranslate2, float32", "all"),
+        ("attendo, native, int8", "ctranslate2, int8", "all"),
         ("attendo, ctranslate2, float32", "ctranslate2, float32", "all"),
         ("attendo, ctranslate2, int8", "ctranslate2, int8", "all"),
-        ("attendo, ctranslate2, float32", "transformers, float32", "test"),
+        ("attendo, native, float32", "transformers, float32", "test"),
         ("attendo, torch, float32", "transformers, float32", "test"),
     ):
         for search in ("greedy", "beam 5"):
@@ -213,7 +215,7 @@ def _translating(results: Results) -> str:
         parts.append(f"CTranslate2 by hand with the best settings found for it: {best}.")
     parts.append(
         "attendo goes from text to text, the others from ready-made ids to ids. 'The same': how many of the "
-        "translations are those of attendo's ctranslate2 engine in float32."
+        "translations are those of attendo's native engine in float32."
     )
     return "\n\n".join(parts)
 

@@ -45,11 +45,13 @@ class System:
 
 
 SYSTEMS = [
+    System("attendo", "native", "float32", "all"),
     System("attendo", "ctranslate2", "float32", "all"),
     System("ctranslate2", "", "float32", "all"),
+    System("attendo", "native", "int8", "all"),
     System("attendo", "ctranslate2", "int8", "all"),
     System("ctranslate2", "", "int8", "all"),
-    System("attendo", "ctranslate2", "float32", "test"),
+    System("attendo", "native", "float32", "test"),
     System("attendo", "torch", "float32", "test"),
     System("transformers", "", "float32", "test"),
 ]
@@ -121,7 +123,7 @@ def measure(arguments: argparse.Namespace, corpus: Path, results: Results) -> No
                 texts = _texts(bundle, system.peer, Path(job["translations"]))
                 kept = folder / f"{system.sentences}-{search}-{system.name}.txt"
                 kept.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-                reference = folder / f"{system.sentences}-{search}-attendo, ctranslate2, float32.txt"
+                reference = folder / f"{system.sentences}-{search}-attendo, native, float32.txt"
                 record = {
                     "peer": system.peer,
                     "name": system.name,
