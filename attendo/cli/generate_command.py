@@ -13,13 +13,13 @@ from attendo.errors import ConfigError
 @click.command(name="generate")
 @BUNDLE
 @click.option("--prompt", default="", help="What the text begins with; for a masked language model, with [MASK] in it.")
-@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="With [MASK]: so many guesses.")
+@click.option("--top", type=click.IntRange(min=1), help="With [MASK]: so many guesses. [5]")
 @searching(n_best=True)
 @common("seed", "device", "as_json")
 def command(
     bundle: str,
     prompt: str,
-    top: int,
+    top: int | None,
     search: dict[str, Any],
     max_length: int | None,
     batch_size: int | None,
@@ -43,7 +43,14 @@ def command(
     if opened.config.task == "masked-language-model":
         from attendo.filler import Filler
 
-        gaps = Filler.from_bundle(opened, device=device).fill(prompt, top=top)
+        for name, value in {**search, **given(max_length=max_length, seed=seed)}.items():
+            if value is not False:  # --sample, which was not given
+                flag = f"--{name.replace('_', '-')}"
+                raise ConfigError(
+                    f"{flag}: gaps are filled with their likeliest pieces, and nothing is searched for or "
+                    "drawn. Leave it out, or give --top."
+                )
+        gaps = Filler.from_bundle(opened, device=device).fill(prompt, **given(top=top))
         if as_json:
             output(json.dumps([[vars(guess) for guess in gap] for gap in gaps], ensure_ascii=False))
             return
@@ -52,6 +59,8 @@ def command(
                 place = f"{number}\t" if len(gaps) > 1 else ""
                 output(f"{place}{guess.probability:.4f}\t{guess.piece}\t{guess.text}")
         return
+    if top is not None:
+        raise ConfigError(f"--top {top}: is for the gaps of a masked language model. For as many texts give --n-best.")
     from attendo.generator import Generator
 
     drawn = search["sample"] or "beam" not in search
