@@ -7,7 +7,7 @@ FROM python:3.11 AS built
 WORKDIR /opt/attendo
 COPY pyproject.toml README.md LICENSE ./
 COPY attendo ./attendo
-# Here is the C compiler that the kernels for training are built with.
+# Here is the C compiler that attendo's own kernels and engine are built with.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /opt/wheels .
 
 FROM python:3.11-slim AS installed

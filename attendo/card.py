@@ -93,7 +93,7 @@ def _corpus(config: RunConfig, data: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _in_int8(scores: Mapping[str, Any]) -> list[str]:
-    """A row for the model rounded to 8 bits, where the fast engine can run it."""
+    """A row for the model rounded to 8 bits, where a fast engine can run it."""
     if "int8" not in scores:
         return []
     bleu = scores["int8"]["bleu"]

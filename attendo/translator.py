@@ -301,7 +301,7 @@ def load(
     """The translator in a bundle's folder; of several folders, their ensemble.
 
     `engine` auto takes attendo's own (native) or ctranslate2, which do not import torch, wherever they do the same as
-    torch, and torch elsewhere. `precision` int8 is faster and less exact, by ctranslate2 only. See docs/engines.md.
+    torch, and torch elsewhere. `precision` int8 is faster and less exact, by a fast engine only. See docs/engines.md.
     """
     paths = [path] if isinstance(path, str | Path) else path
     if not paths:

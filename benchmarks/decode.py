@@ -36,6 +36,7 @@ from attendo.decoding.search import SearchOptions
 from attendo.drafting import EXTRA_LENGTH
 from attendo.engines import torch_engine
 from attendo.engines.batches import sorted_batches
+from attendo.engines.native_decoder import NativeDecoder
 from attendo.engines.torch_engine import TorchEngine
 from attendo.models.transformer import Transformer
 from attendo.nn.cache import KeysValues
@@ -267,8 +268,9 @@ def profile(call: Callable[[], object]) -> dict[str, float]:
     """Share of each part in one call, largest first."""
     watch = Stopwatch()
     parts: list[tuple[Any, str, str]] = [
-        (TorchEngine, "_start", "encoder and the memory's keys and values"),
-        (TorchEngine, "_select", "search: reordering the state"),
+        (torch_engine, "_start", "encoder and the memory's keys and values"),
+        (torch_engine, "_select", "search: reordering the state"),
+        (NativeDecoder, "step", "model: decoder and output projection, in C"),
         (nn.functional, "linear", "model: projections and feed-forward"),
         (nn.functional, "scaled_dot_product_attention", "model: attention"),
         (OutputProjection, "aligned", "model: output projection"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attendo.decoding.search import Ids, not_numbers
+from attendo.decoding.search import Ids, check_bounds, not_numbers
 
 
 class Constraints:
@@ -38,11 +38,7 @@ class Constraints:
     ) -> None:
         if eos in forbidden:
             raise ValueError(f"EOS ({eos}) is among the forbidden ids {list(forbidden)}, so no hypothesis could end.")
-        if any(limit < 0 for limit in limits):
-            raise ValueError(f"a length limit is {min(limits)}, but must be at least 0.")
-        for prefix, limit in zip(prefixes or (), limits, strict=prefixes is not None):
-            if len(prefix) > limit or eos in prefix:
-                raise ValueError(f"the prefix {list(prefix)} must fit its limit, {limit}, and be without EOS ({eos}).")
+        check_bounds(eos=eos, limits=limits, prefixes=prefixes)
         self.eos = eos
         self.limit_S = torch.tensor(limits, dtype=torch.int64)
         self.forbidden = list(forbidden)

@@ -159,6 +159,15 @@ def make_hypothesis(
     )
 
 
+def check_bounds(*, eos: int, limits: Sequence[int], prefixes: Sequence[Ids] | None) -> None:
+    """Refuses limits and prefixes that no search can keep."""
+    if any(limit < 0 for limit in limits):
+        raise ValueError(f"a length limit is {min(limits)}, but must be at least 0.")
+    for prefix, limit in zip(prefixes or (), limits, strict=prefixes is not None):
+        if len(prefix) > limit or eos in prefix:
+            raise ValueError(f"the prefix {list(prefix)} must fit its limit, {limit}, and be without EOS ({eos}).")
+
+
 def unscored(ids: Iterable[int], limit: int) -> Hypothesis:
     """The hypothesis of `ids` whose probabilities nobody asked for."""
     found = tuple(ids)

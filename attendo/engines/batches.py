@@ -21,14 +21,17 @@ def sorted_batches(lengths: Sequence[int], *, batch_size: int | None, batch_toke
 
 
 def side_by_side(
-    work: Callable[[Batch], T], batches: Sequence[Batch], *, workers: int, prepare: Callable[[], None] | None = None
+    work: Callable[[Batch], T], batches: Sequence[Batch], pool: ThreadPoolExecutor
 ) -> Iterator[tuple[Batch, T]]:
-    """Each batch with what becomes of it, in so many threads, each of which prepares itself; for one none is needed."""
-    if min(workers, len(batches)) < 2:
+    """Each batch with what becomes of it, by the threads of a pool; one alone needs none of them.
+
+    Where nobody wants the rest any more, what has not begun is left out.
+    """
+    if len(batches) < 2:
         yield from ((batch, work(batch)) for batch in batches)
         return
-    with ThreadPoolExecutor(workers, initializer=prepare) as pool:
-        try:
-            yield from zip(batches, pool.map(work, batches), strict=True)
-        finally:
-            pool.shutdown(cancel_futures=True)  # nobody wants the rest any more
+    results = pool.map(work, batches)
+    try:
+        yield from zip(batches, results, strict=True)
+    finally:
+        results.close()  # type: ignore[attr-defined]  # it is a generator

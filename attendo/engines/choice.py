@@ -187,7 +187,8 @@ def _beyond(name: FastName, bundles: Sequence[Bundle], precision: Precision, dev
         from attendo.engines.native_model import servable
 
         if reason := servable(config, precision):
-            return f"attendo's own library cannot run this model: {reason}. Give another bundle"
+            help = "Use engine ctranslate2" if representable(config) is None else "Give another bundle"
+            return f"the native engine cannot run this: {reason}. {help}"
     elif reason := representable(config):
         return f"CTranslate2 cannot run this model: {reason}. Give another bundle"
     if device in ("cuda", "mps"):

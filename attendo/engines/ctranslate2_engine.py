@@ -1,4 +1,4 @@
-"""The fast engine: runs a model in CTranslate2, without torch. Where it differs from the reference: docs/engines.md.
+"""A fast engine: runs a model in CTranslate2, without torch. Where it differs from the reference: docs/engines.md.
 
 Every worker is one thread that takes a batch of its own, so that no core waits for another.
 """

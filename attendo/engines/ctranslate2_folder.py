@@ -32,7 +32,7 @@ WRITER = 1  # one more whenever `write_model` writes something else for the same
 def open_ctranslate2(
     bundle: Bundle, *, precision: Precision = "float32", reporter: Reporter | None = None
 ) -> CTranslate2Engine:
-    """The fast engine with a bundle's model.
+    """The CTranslate2 engine with a bundle's model.
 
     Where the bundle cannot be written, the copy is made in a temporary folder, which is gone again once it is loaded.
     """

@@ -7,28 +7,28 @@ SOURCE_END = "end"  # EOS of a source; see ctranslate2_model.py
 TABLE_POSITIONS = 4096  # of the tables that stand for positions without a limit
 
 
-def representable(config: ModelConfig) -> str | None:
-    """Why CTranslate2 cannot run such a model, in a sentence; None: it can."""
+def representable(config: ModelConfig, who: str = "CTranslate2") -> str | None:
+    """Why CTranslate2, or whoever knows the same parts, cannot run such a model, in a sentence; None: it can."""
     if not isinstance(config, TransformerConfig):
-        return f"its kind is '{config.kind}', and of attendo's models CTranslate2 runs Transformers alone"
+        return f"its kind is '{config.kind}', and of attendo's models {who} runs Transformers alone"
     if not config.read_end:
-        return f"with read_end '{config.read_end}' the </s> of a source is not seen, and CTranslate2 sees all of it"
+        return f"with read_end '{config.read_end}' the </s> of a source is not seen, and {who} sees all of it"
     if config.positions == "complex":
-        return "positions 'complex' turn every word by frequencies of its own, which CTranslate2 cannot"
+        return f"positions 'complex' turn every word by frequencies of its own, which {who} cannot"
     if config.scoring == "additive":
-        return "scoring 'additive' is not a dot product, the one scoring that CTranslate2 has"
+        return f"scoring 'additive' is not a dot product, the one scoring that {who} has"
     if config.span != "full":
-        return f"with span '{config.span}' self-attention does not see all, and in CTranslate2 it does"
+        return f"with span '{config.span}' self-attention does not see all, and in {who} it does"
     if config.heads == "branched":
-        return "heads 'branched' have feed-forward networks inside, which CTranslate2 has not"
+        return f"heads 'branched' have feed-forward networks inside, which {who} has not"
     if config.norm == "batchnorm":
-        return "norm 'batchnorm' is none of the norms that CTranslate2 has"
+        return f"norm 'batchnorm' is none of the norms that {who} has"
     if config.activation == "relu2":
-        return "activation 'relu2' is none of the activations that CTranslate2 has"
+        return f"activation 'relu2' is none of the activations that {who} has"
     if config.embedding_norm and config.norm == "scalenorm":
-        return "norm 'scalenorm' is not what CTranslate2 has on embeddings"
+        return f"norm 'scalenorm' is not what {who} has on embeddings"
     if config.n_extra:
-        return f"it knows hidden text (n_extra '{config.n_extra}'), which attendo does not write for CTranslate2"
+        return f"it knows hidden text (n_extra '{config.n_extra}'), which attendo does not give to {who}"
     return None
 
 

@@ -100,12 +100,15 @@ def write_model(
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-def model_variables(config: TransformerConfig, weights: Mapping[str, Array]) -> Variables:
-    """Every variable of the model by CTranslate2's name, from weights named as in a bundle."""
+def model_variables(config: TransformerConfig, weights: Mapping[str, Array], *, multiple: int = 1) -> Variables:
+    """Every variable of the model by CTranslate2's name, from weights named as in a bundle.
+
+    multiple: heads have a multiple of so many numbers, those that are not their own being zero.
+    """
     if reason := representable(config):
         raise ConfigError(f"CTranslate2 cannot run this model: {reason}. Use the torch engine.")
     own = _Weights(config, weights)
-    variables = _variables(config, own)
+    variables = _variables(config, own, multiple)
     if unknown := weights.keys() - own.met:
         raise BundleError(f"the bundle has the tensor {min(unknown)}, unlike the model its config describes.")
     return variables
@@ -214,7 +217,7 @@ class _Weights:
 # --- the variables -------------------------------------------------------------------------------------------------
 
 
-def _variables(config: TransformerConfig, weights: _Weights) -> Variables:
+def _variables(config: TransformerConfig, weights: _Weights, multiple: int = 1) -> Variables:
     """Every variable of the model, by CTranslate2's name."""
     found: Variables = {
         "encoder/embeddings_merge": np.int8(0),
@@ -238,7 +241,7 @@ def _variables(config: TransformerConfig, weights: _Weights) -> Variables:
         if config.norm_place != "post":
             found |= _norm(weights, f"{side}.final_norm", f"{side}/layer_norm", config)
         for number in range(n_layers):
-            found |= _layer(config, weights, f"{side}.blocks.{number}.", f"{side}/layer_{number}/")
+            found |= _layer(config, weights, f"{side}.blocks.{number}.", f"{side}/layer_{number}/", multiple)
     return found
 
 
@@ -292,12 +295,14 @@ def sinusoids(n_positions: int, d_model: int, *, layout: Layout) -> Array:
     return table.astype(np.float32)
 
 
-def _layer(config: TransformerConfig, weights: _Weights, block: str, layer: str) -> Variables:
+def _layer(config: TransformerConfig, weights: _Weights, block: str, layer: str, multiple: int) -> Variables:
     """One block, `encoder.blocks.0.` -> `encoder/layer_0/`."""
     cross = block.startswith("decoder")
-    found = _attention(config, weights, f"{block}attention.", f"{layer}self_attention/", cross=False)
+    size = max(config.key_size, config.value_size)
+    size += -size % multiple
+    found = _attention(config, weights, f"{block}attention.", f"{layer}self_attention/", size, cross=False)
     if cross:
-        found |= _attention(config, weights, f"{block}cross_attention.", f"{layer}attention/", cross=True)
+        found |= _attention(config, weights, f"{block}cross_attention.", f"{layer}attention/", size, cross=True)
     linears = {"linear_0": "inner", "linear_1": "outer"}
     if config.activation in ("swiglu", "geglu"):
         linears["linear_0_noact"] = "gate"
@@ -344,14 +349,15 @@ def _norm(weights: _Weights, own: str, name: str, config: TransformerConfig) -> 
     return found
 
 
-def _attention(config: TransformerConfig, weights: _Weights, own: str, name: str, *, cross: bool) -> Variables:
+def _attention(
+    config: TransformerConfig, weights: _Weights, own: str, name: str, size: int, *, cross: bool
+) -> Variables:
     """Queries, keys and values in one matrix, or, in cross-attention, queries in one and the others in another.
 
-    CTranslate2's queries, keys and values have heads of one size. Where d_key and d_value differ, the smaller heads are
-    filled up with zeros, which changes no product. Where a head of keys serves several of queries it is written once
-    for each of them, and a value matrix in two factors is written as their product.
+    CTranslate2's queries, keys and values have heads of one `size`. Smaller ones are filled up with zeros, which
+    changes no product. Where a head of keys serves several of queries it is written once for each of them, and a value
+    matrix in two factors is written as their product.
     """
-    size = max(config.key_size, config.value_size)
     n_key_heads = config.n_key_heads or config.n_heads
 
     def heads(matrix: Array, n_heads: int) -> Array:

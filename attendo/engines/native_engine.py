@@ -6,10 +6,19 @@ Where it differs from the reference: docs/engines.md.
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from attendo.bundle import Bundle
 from attendo.decoding.phrases import Phrase
-from attendo.decoding.search import Hypothesis, Ids, SearchOptions, make_hypothesis, not_numbers, unscored
+from attendo.decoding.search import (
+    Hypothesis,
+    Ids,
+    SearchOptions,
+    check_bounds,
+    make_hypothesis,
+    not_numbers,
+    unscored,
+)
 from attendo.engines.batches import Batch, side_by_side, sorted_batches
 from attendo.engines.ctranslate2_limits import n_positions
 from attendo.engines.engine import Precision, UnableError, require_positions, with_certain
@@ -31,8 +40,8 @@ class NativeEngine:
     """Searches and scores with a model that is all in memory.
 
     Results come in the order of the input, and are the same, bit for bit, in any batch. n_workers: one for each core,
-    if not given. before: ids that every target begins with, whatever the model thinks of them: log p = 0; a search is
-    given them as prefixes.
+    if not given. before: ids that every target begins with, whatever the model thinks of them: log p = 0; where a
+    search is given prefixes, they begin with these.
     """
 
     def __init__(self, model: Model, *, n_positions: int, n_workers: int | None = None, before: Ids = ()) -> None:
@@ -40,6 +49,8 @@ class NativeEngine:
         self.n_positions = n_positions
         self.n_workers = n_workers or cores()
         self.before = before
+        # Kept, so that a server's threads share it, and none is started for each search. It starts threads when needed.
+        self._pool = ThreadPoolExecutor(self.n_workers, thread_name_prefix="native")
 
     @property
     def longest_target(self) -> int:
@@ -79,6 +90,9 @@ class NativeEngine:
         """
         if reason := self.unable(options, phrases=phrases is not None and any(phrases)):
             raise UnableError(f"the native engine cannot search so: {reason}. Use the torch engine.")
+        if self.before and prefixes is None:
+            prefixes = [self.before] * len(sources)
+        check_bounds(eos=EOS, limits=limits, prefixes=prefixes)
         batches = self._batches(sources, options.beam, batch_size, batch_tokens)
         made = self._made(sources, limits, options, prefixes, batches, scores=scores)
         found = _in_order((reporter or Silent()).track(made, "Translating", len(batches)))
@@ -112,6 +126,7 @@ class NativeEngine:
     def stream(self, source: Ids, limit: int) -> Iterator[int]:
         """The ids that greedy `search` finds for one source, each as soon as it is known."""
         self._require_positions([source], [limit])
+        check_bounds(eos=EOS, limits=[limit], prefixes=[self.before])
         ids = self._begun([source], [limit], _GREEDY, [self.before], scores=False).ids()
         while True:
             with _in_words():
@@ -151,7 +166,7 @@ class NativeEngine:
                 ours = [sources[i] for i in rows], [limits[i] for i in rows]
                 return self._begun(*ours, options, begun, scores=scores).found()
 
-        return side_by_side(together, batches, workers=self.n_workers)
+        return side_by_side(together, batches, self._pool)
 
     def _begun(
         self,
@@ -167,7 +182,7 @@ class NativeEngine:
             [(*source, EOS) for source in sources],
             limits,
             prefixes=prefixes,
-            penalties=[1.0, *(options.penalty(length) for length in range(1, max(limits) + 2))],
+            penalties=[1.0 if options.beam == 1 else options.penalty(max(1, n)) for n in range(max(limits) + 2)],
             beam=options.beam,
             n_best=options.n_best,
             stopping=options.stopping,

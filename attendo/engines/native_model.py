@@ -14,7 +14,7 @@ from attendo.native.search import Attention, FeedForward, Layer, Matrix, Norm, N
 
 def native_parts(config: TransformerConfig, weights: Mapping[str, Array]) -> Parts:
     """The parts of a model that `servable` has nothing against."""
-    read = _Variables(config, model_variables(config, weights))
+    read = _Variables(config, model_variables(config, weights, multiple=native.lanes()))
     return Parts(
         encoder=read.stack("encoder", config.n_encoder_layers),
         decoder=read.stack("decoder", config.n_decoder_layers),
@@ -35,8 +35,8 @@ def servable(config: ModelConfig, precision: Precision = "float32") -> str | Non
         return "attendo was installed without its compiled library, or ATTENDO_NATIVE=0 turns it off"
     if precision == "int8" and not has_bytes():
         return "in int8 it needs a processor with AVX512-VNNI"
-    if reason := representable(config):
-        return reason.replace("CTranslate2", "it")
+    if reason := representable(config, "attendo's own library"):
+        return reason
     assert isinstance(config, TransformerConfig)  # all that is representable
     if config.positions in ("rotary", "shaw", "t5"):
         return f"positions '{config.positions}' are worked in by attention, and it knows only those that are added"
@@ -49,8 +49,7 @@ class _Variables:
     def __init__(self, config: TransformerConfig, variables: Variables) -> None:
         self.config = config
         self.variables = variables
-        size = max(config.key_size, config.value_size)
-        self.d_head = size + -size % native.lanes()
+        self.d_head = self.number("encoder/layer_0/self_attention/head_dim")
 
     def stack(self, side: str, n_layers: int) -> Stack:
         name = f"{side}/embeddings_0" if side == "encoder" else f"{side}/embeddings"
@@ -77,34 +76,21 @@ class _Variables:
         )
 
     def _attention(self, layer: str, kind: str) -> Attention:
+        """Queries, keys and values are in one matrix, or the queries in one of their own."""
         name = f"{layer}/{kind}"
-        last = "linear_1" if kind == "self_attention" else "linear_2"
-        joined = [self.matrix(f"{name}/linear_{number}") for number in range(int(last[-1]))]
-        third = self._inner_size
-        weights = np.concatenate([one.weight for one in joined])
+        n_joined = 1 if kind == "self_attention" else 2
+        joined = [self.matrix(f"{name}/linear_{number}") for number in range(n_joined)]
+        weight = np.concatenate([one.weight for one in joined])
         biases = [one.bias for one in joined if one.bias is not None]
         bias = np.concatenate(biases) if biases else None
-        output = self.matrix(f"{name}/{last}")
-        output_DHK = output.weight.reshape(self.config.d_model, self.config.n_heads, -1)
-        filled = np.pad(output_DHK, [(0, 0), (0, 0), (0, self.d_head - output_DHK.shape[2])])
+        queries = slice(self.config.n_heads * self.d_head)
+        others = slice(queries.stop, None)
         return Attention(
             norms=self._norms(layer, kind),
-            query=Matrix(self._filled(weights[:third]), None if bias is None else self._filled(bias[:third])),
-            keys_values=Matrix(self._filled(weights[third:]), None if bias is None else self._filled(bias[third:])),
-            output=Matrix(filled.reshape(self.config.d_model, -1), output.bias),
+            query=Matrix(weight[queries], None if bias is None else bias[queries]),
+            keys_values=Matrix(weight[others], None if bias is None else bias[others]),
+            output=self.matrix(f"{name}/linear_{n_joined}"),
         )
-
-    @property
-    def _inner_size(self) -> int:
-        """Of all heads in the variables."""
-        return self.config.n_heads * max(self.config.key_size, self.config.value_size)
-
-    def _filled(self, rows: Array) -> Array:
-        """Heads [n * K, …] with zeros at the end of each, up to `d_head`."""
-        size = self._inner_size // self.config.n_heads
-        heads = rows.reshape(-1, size, *rows.shape[1:])
-        widths = [(0, 0), (0, self.d_head - size), *[(0, 0)] * (rows.ndim - 1)]
-        return np.pad(heads, widths).reshape(-1, *rows.shape[1:])
 
     def _norms(self, layer: str, sublayer: str) -> Norms:
         if self.config.norm_place != "sandwich":

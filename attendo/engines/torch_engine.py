@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -215,18 +216,21 @@ class TorchEngine:
         """
         threads = torch.get_num_threads()
         if self.device.type != "cpu" or min(threads, len(batches)) < 2:
-            yield from side_by_side(work, batches, workers=1)
+            yield from ((rows, work(rows)) for rows in batches)
             return
-        with using_threads(1):
-            yield from side_by_side(work, batches, workers=threads, prepare=partial(torch.set_num_threads, 1))
+        with using_threads(1), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from side_by_side(work, batches, pool)
 
     def _ways(self, longest: int) -> "list[_Way]":
         """How each model is run for sequences of so many ids at most: by the native decoder, or by torch alone."""
-        if self._kept is None or not self._trained:
-            self._kept = [native_decoder(one, self.device) or _TorchDecoder(one, self.device) for one in self.models]
+        ways = self._kept or [
+            native_decoder(one, self.device) or _TorchDecoder(one, self.device) for one in self.models
+        ]
+        if self._trained:
+            self._kept = ways
         return [
             _TorchDecoder(model, self.device) if longest >= way.n_positions else way
-            for model, way in zip(self.models, self._kept, strict=True)
+            for model, way in zip(self.models, ways, strict=True)
         ]
 
     def _step(self, ways: "Sequence[_Way]", ids_N: Tensor, caches: Caches) -> tuple[Tensor, Caches]:

@@ -22,7 +22,10 @@ def there() -> list[str]:
     built = [name for name in LANES if importlib.util.find_spec(f"{__name__}._{name}") is not None]
     if "plain" not in built:
         return []
-    widest = opened("plain", {"widest": []}, returns={"widest": ctypes.c_long}).widest()
+    try:
+        widest = opened("plain", {"widest": []}, returns={"widest": ctypes.c_long}).widest()
+    except AttributeError:  # of an earlier version, which was not built anew
+        return []
     return [name for name in built if LANES[name] <= widest]
 
 

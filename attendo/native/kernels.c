@@ -4,6 +4,8 @@
  * Every function here has a slow twin in torch, which serves where this library was not built, and a test that their
  * numbers agree. It is compiled once for each instruction set (see pyproject.toml); attendo/native/__init__.py chooses.
  */
+#include <pthread.h>
+
 #include "vectors.h"
 
 /* How many floats the widest register has that this processor, and its system, can use. */
@@ -20,16 +22,32 @@ long widest(void) {
 #endif
 }
 
-/* Memory for intermediate results, which every thread keeps from call to call. */
+/* Memory for intermediate results, which every thread keeps from call to call, and which ends with it. */
+typedef struct {
+    float *at[4];
+    size_t floats[4];
+} memory;
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void forget(void *kept) {
+    for (int i = 0; i < 4; i++) free(((memory *)kept)->at[i]);
+    free(kept);
+}
+
+static void make_key(void) { pthread_key_create(&key, forget); }
+
 static float *scratch(int which, size_t floats) {
-    static _Thread_local float *kept[4];
-    static _Thread_local size_t sizes[4];
-    if (sizes[which] < floats) {
-        free(kept[which]);
-        kept[which] = aligned_alloc(64, rounded_up(floats * sizeof(float), 64));
-        sizes[which] = kept[which] == NULL ? 0 : floats;
+    pthread_once(&once, make_key);
+    memory *kept = pthread_getspecific(key);
+    if (kept == NULL) pthread_setspecific(key, kept = calloc(1, sizeof(memory)));
+    if (kept->floats[which] < floats) {
+        free(kept->at[which]);
+        kept->at[which] = aligned_alloc(64, rounded_up(floats * sizeof(float), 64));
+        kept->floats[which] = kept->at[which] == NULL ? 0 : floats;
     }
-    return kept[which];
+    return kept->at[which];
 }
 
 /* --- attention ----------------------------------------------------------------------------------------------------- */
@@ -123,8 +141,7 @@ void attend_few(heads q, heads k, heads v, heads out, mask may, long B, long H, 
                 }
                 vec largest = all(-1e30f), total = {0};
                 for (long s = 0; s < width; s += LANES) largest = larger(largest, load(p + s));
-                float most = largest[0];
-                for (int i = 1; i < LANES; i++) most = largest[i] > most ? largest[i] : most;
+                float most = largest_of_all(largest);
                 for (long s = 0; s < width; s += LANES) {
                     vec e = exponential(load(p + s) - most);
                     total += e;

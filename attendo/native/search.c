@@ -1,5 +1,5 @@
-/* Translating with a Transformer: encoder, decoder with what it remembers, greedy and beam search, for one thread and
- * float32. The slow twins are attendo/models/transformer.py and attendo/decoding/beam.py, whose rules are followed to the
+/* Translating with a Transformer: encoder, decoder with what it remembers, greedy and beam search, for one thread, in
+ * float32 or in 8 bits. The slow twins are attendo/models/transformer.py and attendo/decoding/beam.py, whose rules are followed to the
  * letter; attendo/engines/native_engine.py calls it.
  *
  * Matrices may be rounded to 8 bits, and so is then what they are multiplied with, each row by itself.
@@ -39,7 +39,7 @@ typedef struct {
 } layer;
 
 typedef struct {
-    const float *words, *places; /* the vectors of ids [V, D], and of positions, or NULL */
+    const float *words, *places; /* the vectors of ids [V, D], and of positions */
     norm embedded, last;
     const layer *layers;
     long n_layers;
@@ -104,10 +104,7 @@ static void leaving(const model *m, const norms *n, float *x, float *y, long row
 
 static void embedded(const model *m, const stack *s, int32_t id, long place, float *x) {
     const float *word = s->words + id * m->D;
-    if (s->places == NULL)
-        memcpy(x, word, m->D * sizeof(float));
-    else
-        for (long i = 0; i < m->D; i++) x[i] = word[i] + s->places[place * m->D + i];
+    for (long i = 0; i < m->D; i++) x[i] = word[i] + s->places[place * m->D + i];
     if (s->embedded.gain != NULL) normalised(m, s->embedded, x, x, 1);
 }
 
@@ -137,8 +134,7 @@ static float softened(float *p, long n, long width) {
     for (long s = n; s < width; s++) p[s] = -INFINITY;
     vec largest = load(p), total = {0};
     for (long s = LANES; s < width; s += LANES) largest = larger(largest, load(p + s));
-    float most = largest[0];
-    for (int i = 1; i < LANES; i++) most = largest[i] > most ? largest[i] : most;
+    float most = largest_of_all(largest);
     for (long s = 0; s < width; s += LANES) {
         vec e = exponential(load(p + s) - most);
         total += e;
@@ -188,7 +184,8 @@ typedef struct {
 
 typedef struct {
     int32_t *ids;
-    long *nodes, *of; /* of: the place of a row's sentence among all */
+    long *nodes;
+    int64_t *of; /* the place of a row's sentence among all */
     double *log_probs;
     int32_t *slots; /* [R, longest]: where the keys and values of a prefix's ids are */
 } rows;
@@ -205,7 +202,7 @@ typedef struct {
     long n_nodes, room;
     /* keys and values: of the past, for each length all layers with [rows then, 2 A]; and of the memory */
     float **past;
-    long *rows_then;
+    int64_t *rows_then;
     float *memory_keys, *memory_values; /* for each layer; of each sentence [H, K, S'], and [H, S, K] */
     int64_t *memory_starts;             /* [B + 1]: positions, each sentence's rounded up */
     long n_memory;
@@ -315,8 +312,11 @@ void pack_bytes(const float *W, int8_t *bytes, float *units, int32_t *sums, long
         units[n] = 0, sums[n] = 0;
         if (n >= N) continue;
         for (long k = 0; k < K; k++) most = fabsf(W[n * K + k]) > most ? fabsf(W[n * K + k]) : most;
+        for (long k = 0; k < K && isfinite(most); k++)
+            if (!isfinite(W[n * K + k])) most = NAN;
         if (most == 0) continue;
         units[n] = most / 127;
+        if (!isfinite(most)) continue;
         for (long k = 0; k < K; k++) {
             int8_t byte = (int8_t)lrintf(W[n * K + k] * (127 / most));
             bytes[n / COLUMNS * COLUMNS * width + k / 4 * COLUMNS * 4 + n % COLUMNS * 4 + k % 4] = byte;
@@ -560,14 +560,14 @@ static void largest_of(const float *z, long V, long k, float *values, int32_t *i
     }
 }
 
-/* log Σ e^z of z: [V], which is followed by -inf up to a whole vector. */
-static float log_sum(const float *z, long V) {
+/* The largest of z: [V], and log Σ e^(z - largest); z is followed by -inf up to a whole vector. */
+static float log_sum(const float *z, long V, float *most_of_all) {
     vec largest = load(z), sum = {0};
     for (long v = LANES; v < V; v += LANES) largest = larger(largest, load(z + v));
-    float most = largest[0];
-    for (int i = 1; i < LANES; i++) most = largest[i] > most ? largest[i] : most;
+    float most = largest_of_all(largest);
     for (long v = 0; v < V; v += LANES) sum += exponential(load(z + v) - most);
-    return most + logf(sum_of(sum));
+    *most_of_all = most;
+    return logf(sum_of(sum));
 }
 
 /* The likeliest ids of each row, with their log probabilities, the best first: from logits that are held for some rows at a
@@ -579,15 +579,13 @@ static int consider(search *s) {
         long rows = smaller(ROWS_OF_LOGITS, s->R - first);
         apply_apart(s, output, s->x + first * s->m->D, s->logits, rows, width);
         for (long r = first; r < first + rows; r++) {
-            float *z = s->logits + (r - first) * width, *values = s->values + r * k, sum = 0;
+            float *z = s->logits + (r - first) * width, *values = s->values + r * k, most;
             int32_t *ids = s->choices + r * k;
             long only = forced(s, r);
-            if (s->q.beam > 1 || s->q.scored) {
-                sum = log_sum(z, V);
-                if (!isfinite(sum) || !isfinite(z[s->q.eos])) return 0;
-            }
+            float sum = log_sum(z, V, &most);
+            if (!isfinite(sum) || !isfinite(z[s->q.eos])) return 0;
             if (only >= 0) {
-                values[0] = s->length < s->q.n_certain ? 0 : z[only] - sum, ids[0] = (int32_t)only;
+                values[0] = s->length < s->q.n_certain ? 0 : z[only] - most - sum, ids[0] = (int32_t)only;
                 if (!isfinite(values[0])) return 0;
                 s->n_choices[r] = 1;
                 continue;
@@ -596,7 +594,7 @@ static int consider(search *s) {
             largest_of(z, V, k, values, ids);
             if (ids[0] < 0) return 0;
             long n = 0;
-            for (; n < k && ids[n] >= 0; n++) values[n] -= sum;
+            for (; n < k && ids[n] >= 0; n++) values[n] = values[n] - most - sum;
             s->n_choices[r] = n;
         }
     }
@@ -610,9 +608,9 @@ static int consider_one(search *s) {
     float tile[ROWS * COLUMNS];
     for (long first = 0; first < s->R; first += ROWS_AT_ONCE) {
         long n = smaller(ROWS_AT_ONCE, s->R - first);
-        vec most[ROWS_AT_ONCE];
+        vec most[ROWS_AT_ONCE], wrong[ROWS_AT_ONCE]; /* wrong: 0 as long as all are numbers */
         ivec at[ROWS_AT_ONCE];
-        for (long r = 0; r < n; r++) most[r] = all(-INFINITY), at[r] = (ivec){0} - 1;
+        for (long r = 0; r < n; r++) most[r] = all(-INFINITY), at[r] = (ivec){0} - 1, wrong[r] = (vec){0};
         if (output.bytes != NULL) rounded(s, s->x + first * K, n, K);
         for (long j = 0; j < V; j += COLUMNS) {
             float bias[COLUMNS];
@@ -628,7 +626,8 @@ static int consider_one(search *s) {
                     byte_tile(rows, s, &output, i, j, tile, COLUMNS);
                 for (long r = 0; r < rows; r++)
                     for (int half = 0; half < COLUMNS; half += LANES) {
-                        vec z = load(tile + r * COLUMNS + half) + load(bias + half);
+                        vec product = load(tile + r * COLUMNS + half), z = product + load(bias + half);
+                        wrong[i + r] += product - product;
                         ivec better = z > most[i + r];
                         most[i + r] = where(better, z, most[i + r]);
                         at[i + r] = (at[i + r] & ~better) | (((ivec){0} + (int32_t)(j + half)) & better);
@@ -644,7 +643,7 @@ static int consider_one(search *s) {
                     value = most[r][i], id = here;
             }
             long only = forced(s, first + r);
-            if (id < 0) return 0;
+            if (id < 0 || sum_of(wrong[r]) != 0) return 0;
             s->choices[first + r] = (int32_t)(only >= 0 ? only : id), s->values[first + r] = 0;
             s->n_choices[first + r] = 1;
         }
@@ -702,19 +701,21 @@ static int goes_on(const search *s, const sentence *one, double log_prob) {
 /* One more id for every live prefix. Gives how many sentences go on, or what went wrong. */
 long search_step(search *s) {
     if (s->n_live == 0) return 0;
-    s->past[s->length] = room_for(s->m->decoder.n_layers * s->R * 2 * s->m->H * s->m->K * sizeof(float));
+    if (s->past[s->length] == NULL)
+        s->past[s->length] = room_for(s->m->decoder.n_layers * s->R * 2 * s->m->H * s->m->K * sizeof(float));
     if (s->past[s->length] == NULL) return NO_MEMORY;
     decode(s);
-    if (!(s->n_ids == 1 && !s->q.scored ? consider_one(s) : consider(s))) return NOT_NUMBERS;
+    if (!(s->q.beam == 1 && !s->q.scored ? consider_one(s) : consider(s))) return NOT_NUMBERS;
     s->length++;
     long beam = s->q.beam, R = 0, n_live = 0;
     candidate *kept = s->candidates + 2 * beam;
     for (long i = 0; i < s->n_live; i++) {
         sentence one = s->live[i];
         long n = candidates_of(s, &one), n_kept = 0, first = R;
+        long begun = s->q.prefix_starts[one.number + 1] - s->q.prefix_starts[one.number];
         for (long c = 0; c < n; c++) {
             candidate new = s->candidates[c];
-            int ends = new.id == s->q.eos;
+            int ends = new.id == s->q.eos && s->length > begun; /* in what a sentence has to begin with it is an id */
             if (ends ? c >= beam : n_kept == beam) continue; /* an end that is not among the best is none */
             long at = grown(s, s->now.nodes[new.row], new.id, new.of_id);
             if (at < 0) return NO_MEMORY;
@@ -744,7 +745,7 @@ long search_step(search *s) {
 }
 
 static int has_rows(rows *r, long R, long longest) {
-    r->ids = room_for(R * sizeof(int32_t)), r->nodes = room_for(R * sizeof(long)), r->of = room_for(R * sizeof(long));
+    r->ids = room_for(R * sizeof(int32_t)), r->nodes = room_for(R * sizeof(long)), r->of = room_for(R * sizeof(int64_t));
     r->log_probs = room_for(R * sizeof(double)), r->slots = room_for(R * longest * sizeof(int32_t));
     return r->ids && r->nodes && r->of && r->log_probs && r->slots;
 }
@@ -781,7 +782,7 @@ search *search_begin(const model *m, const request *q) {
     s->room = 64 + 4 * most;
     s->live = room_for(B * sizeof(sentence)), s->best = room_for(B * s->n_kept * sizeof(ended));
     s->tree = room_for(s->room * sizeof(node));
-    s->past = calloc(s->longest, sizeof(float *)), s->rows_then = calloc(s->longest, sizeof(long));
+    s->past = calloc(s->longest, sizeof(float *)), s->rows_then = calloc(s->longest, sizeof(int64_t));
     s->memory_keys = room_for(m->decoder.n_layers * s->n_memory * A * 4);
     s->memory_values = room_for(m->decoder.n_layers * N * A * 4);
     s->logits = room_for(smaller(most, ROWS_OF_LOGITS) * width * 4);
@@ -831,8 +832,8 @@ void search_found(const search *s, int64_t *lengths, int32_t *ids, float *log_pr
 /* The logits of the next id of R rows, in rows `width` apart, for searches that others do: of each row its last id, its
  * sentence in `with`, and where its past is. `past` has the keys and values of each length, `rows_then` how many rows they
  * are of; the last is made here. 0: there is no memory for it. */
-int search_logits(const search *with, long R, long length, int32_t *ids, long *of, int32_t *slots, float **past,
-                  long *rows_then, float *logits, long width) {
+int search_logits(const search *with, long R, long length, int32_t *ids, int64_t *of, int32_t *slots, float **past,
+                  int64_t *rows_then, float *logits, long width) {
     search s = {.m = with->m, .q = with->q, .R = R, .length = length, .longest = length + 1};
     s.now = (rows){.ids = ids, .of = of, .slots = slots};
     s.past = past, s.rows_then = rows_then;

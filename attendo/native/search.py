@@ -168,7 +168,7 @@ class Stack:
     """words: the vectors of ids, places: those of positions, which are added."""
 
     words_VD: Array
-    places_TD: Array
+    places_TD: Array  # zeros, if none are added
     embedded: Norm | None
     layers: tuple[Layer, ...]
     last: Norm | None
@@ -325,12 +325,16 @@ class Search:
         self._limits = np.array(limits, np.int64)
         self._n_best = n_best
         self._scored = scored or beam > 1
+        if len(limits) != len(sources) or (prefixes is not None and len(prefixes) != len(sources)):
+            raise ValueError(f"there are {len(sources)} sources, and not as many limits or prefixes.")
         numbers, starts = _joined(sources)
         begun, prefix_starts = _joined(prefixes or [()] * len(sources))
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < model.source_vocab_size:
             raise ValueError(f"a source has an id that is none of the {model.source_vocab_size} of its vocabulary.")
         if begun.size and not 0 <= begun.min() <= begun.max() < model.vocab_size:
             raise ValueError(f"a prefix has an id that is none of the {model.vocab_size} of its vocabulary.")
+        if (self._limits < np.diff(prefix_starts)).any():
+            raise ValueError("a prefix must fit its limit, which must be at least 0.")
         divisors, never = np.array(penalties, np.float64), np.array(forbidden, np.int32)
         self._held = (numbers, starts, begun, prefix_starts, divisors, never)
         arrays = (numbers, starts, begun, prefix_starts, self._limits, divisors, never)
@@ -409,6 +413,7 @@ class Prefixes:
     def longer(self, ids_N: NDArray[np.int32], logits: int, width: int) -> "Prefixes":
         """With one more id each; the logits of the next are written to an address, in rows `width` apart."""
         n, model = len(ids_N), self.memory.model
+        assert n == len(self.of_N)
         slots_NT = np.empty((n, self.length + 1), np.int32)
         slots_NT[:, :-1] = self.slots_NT
         pasts = (*self.pasts, np.empty(n * model.n_remembered, np.float32))
@@ -439,7 +444,7 @@ def no_prefixes(model: Model, sources: Sequence[Ids]) -> Prefixes:
         bos=0,
         eos=0,
     )
-    return Prefixes(memory, np.arange(n), np.empty((n, 0), np.int32))
+    return Prefixes(memory, np.arange(n, dtype=np.int64), np.empty((n, 0), np.int32))
 
 
 def _joined(sequences: Sequence[Ids]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

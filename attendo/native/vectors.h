@@ -29,7 +29,6 @@
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef uint8_t bvec __attribute__((vector_size(LANES), aligned(1), may_alias));
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define LOCAL static __attribute__((unused)) /* not every file needs all of them */
@@ -54,10 +53,16 @@ ALWAYS float sum_of(vec x) { /* by halves, which takes fewer steps than one by o
     return half[0];
 }
 
+ALWAYS float largest_of_all(vec x) {
+    float most = x[0];
+    for (int i = 1; i < LANES; i++) most = x[i] > most ? x[i] : most;
+    return most;
+}
+
 /* e^x for x <= 88; 0 below -87. x = n log 2 + r, and e^r is a polynomial (Cephes' expf). */
 ALWAYS vec exponential(vec x) {
-    ivec some = x > -87.0f;
-    x = larger(x, all(-87.0f));
+    ivec none = x < -87.0f; /* what is no number stays so */
+    x = where(none, all(-87.0f), x);
     vec shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, in the lowest bits */
     ivec n = (ivec)shifted - (ivec)all(12582912.0f);
     vec rounded = shifted - 12582912.0f;
@@ -69,7 +74,7 @@ ALWAYS vec exponential(vec x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    return where(some, p * (vec)((n + 127) << 23), (vec){0});
+    return where(none, (vec){0}, p * (vec)((n + 127) << 23));
 }
 
 /* --- products ------------------------------------------------------------------------------------------------------ */

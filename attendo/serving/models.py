@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from attendo.decoding.search import SearchOptions
 from attendo.errors import ConfigError
 from attendo.serving.limits import Refusal
 from attendo.translator import Translator
@@ -34,8 +35,8 @@ def named_bundles(given: Iterable[str]) -> dict[str, str]:
 def warm_up(translator: Translator) -> None:
     """Translates once by each engine there is, with markup, so that no request waits until something is loaded."""
     translator.translate("a <b>a</b> a")
-    with contextlib.suppress(ConfigError):  # in int8 there is the fast one only
-        translator.translate("a", prefix="a")
+    with contextlib.suppress(ConfigError):  # in int8 there is a fast one only
+        translator.translate("a", options=SearchOptions(sample=True))
 
 
 class Models:

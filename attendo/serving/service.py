@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from attendo.decoding.search import Hypothesis, SearchOptions
+from attendo.decoding.search import Hypothesis, SearchOptions, unscored
 from attendo.drafting import (
     EXTRA_LENGTH,
     NO_LINKS,
@@ -241,7 +241,7 @@ class Service:
                         if new := known[len(sent) :]:
                             yield new
                             sent = known
-                hypotheses = [_unscored(ids, sentence.limit)]
+                hypotheses = [unscored(ids, sentence.limit)]
             rest = translator.drafter.finish(alone[0], [hypotheses], None, links).text[len(sent) :] + gap
             if rest:
                 yield rest
@@ -458,7 +458,3 @@ def _is_held(draft: Draft) -> bool:
     (sentence,) = draft.sentences
     (wish,) = draft.wishes or (None,)
     return bool(sentence.prefix or sentence.core.things or (wish is not None and (wish.kept or wish.terms)))
-
-
-def _unscored(ids: Sequence[int], limit: int) -> Hypothesis:
-    return Hypothesis(ids=tuple(ids), log_prob=math.nan, score=math.nan, token_log_probs=(), finished=len(ids) < limit)

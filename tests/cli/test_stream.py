@@ -112,9 +112,6 @@ finally:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     bundle = untrained_bundle(tmp_path_factory.mktemp("bundle") / "run")
-    from attendo.translator import load
-
-    load(bundle.path)  # makes the fast engine's copy
     return bundle.path
 
 

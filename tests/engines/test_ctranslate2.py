@@ -1,4 +1,4 @@
-"""The fast engine against the reference, on models of random weights with every part that it can represent."""
+"""The CTranslate2 engine against the reference, on models of random weights with every part that it can represent."""
 
 import json
 import math

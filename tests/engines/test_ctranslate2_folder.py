@@ -1,4 +1,4 @@
-"""The fast engine's copy of the weights: made once, kept in the bundle, made again when it has to be."""
+"""CTranslate2's copy of the weights: made once, kept in the bundle, made again when it has to be."""
 
 import errno
 import json

@@ -58,6 +58,8 @@ WAYS = {
     "more than there are ids": SearchOptions(beam=61, n_best=7),
 }
 
+needs_bytes = pytest.mark.skipif(not has_bytes(), reason="this processor has no AVX512-VNNI")
+
 
 @pytest.fixture(params=native.LANES)
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -148,9 +150,6 @@ def test_without_scores_greedy_search_finds_the_same_and_computes_none(both):
     assert not any(one.token_log_probs for (one,) in found)
 
 
-needs_bytes = pytest.mark.skipif(not has_bytes(), reason="this processor has no AVX512-VNNI")
-
-
 @needs_bytes
 @pytest.mark.parametrize("name", ["the paper's", "odd size", "swiglu", "as BART", "large keys", "sandwich"])
 def test_int8_rounds_matrices_and_what_they_are_multiplied_with(name):
@@ -201,7 +200,7 @@ def test_int8_searches_as_it_scores_and_is_the_same_in_any_batch(name):
 
 
 @needs_bytes
-def test_int8_says_what_is_not_a_number():
+def test_int8_says_what_is_not_a_number_of_what_it_multiplies():
     model = ending_model(share=False)
     with torch.no_grad():
         model.encoder.embedding.weight[7, 3] = torch.nan
@@ -261,6 +260,26 @@ def test_learned_positions_reach_as_far_as_in_the_reference():
         ours.score([[5]], [[5] * 13])
 
 
+@pytest.mark.parametrize("prefix", [[7, 8, 9], [EOS]])
+def test_prefixes_that_cannot_be_kept_are_refused_as_by_the_reference(prefix):
+    model = ending_model(share=False)
+    for engine in (engine_of(model), reference(model)):
+        with pytest.raises(ValueError, match="must fit its limit, 2, and be without EOS"):
+            engine.search([[5], [5]], [9, 2], WAYS["gnmt"], prefixes=[[7], prefix])
+        with pytest.raises(ValueError, match="must be at least 0"):
+            engine.search([[5], [5]], [9, -1], WAYS["greedy"])
+    with pytest.raises(ValueError, match="must fit its limit, 1,"):
+        list(engine_of(model, before=(7, 8)).stream([5], 1))
+
+
+def test_a_target_with_eos_inside_is_scored_to_its_end():
+    model = ending_model(share=False)
+    sources, targets = SOURCES[:3], [[7, EOS, 9], [EOS], [8]]
+    expected = reference(model).score(sources, targets)
+    for row, other in zip(engine_of(model).score(sources, targets), expected, strict=True):
+        assert row == close(other)
+
+
 @pytest.mark.parametrize("wrong", [V_SOURCE, -1])
 def test_ids_that_there_are_not_are_refused(wrong):
     engine = engine_of(ending_model(share=False))
@@ -270,12 +289,14 @@ def test_ids_that_there_are_not_are_refused(wrong):
         engine.score([[5]], [[wrong]])
 
 
+@pytest.mark.parametrize("int8", [False, pytest.param(True, marks=needs_bytes)])
+@pytest.mark.parametrize("where", ["decoder.blocks.1.feed_forward.inner.bias", "output.weight", "output.bias"])
 @pytest.mark.parametrize("name", ["greedy", "gnmt"])
-def test_weights_that_are_not_numbers_are_said(name):
+def test_weights_that_are_not_numbers_are_said(name, where, int8):
     model = ending_model(share=False)
     with torch.no_grad():
-        model.decoder.blocks[1].feed_forward.inner.bias[3] = torch.nan  # type: ignore[union-attr, operator]
-    engine = engine_of(model)
+        model.get_parameter(where)[-1] = torch.nan  # one id alone, or all
+    engine = engine_of(model, int8=int8)
     with pytest.raises(BundleError, match="they are not numbers"):
         engine.search(SOURCES, LIMITS, WAYS[name])
     with pytest.raises(BundleError, match="they are not numbers"):

@@ -24,3 +24,11 @@ def test_those_that_run_here_are_those_that_torch_knows() -> None:
     known = {"AVX512": ["avx512", "avx2", "plain"], "AVX2": ["avx2", "plain"]}
     expected = known.get(torch.backends.cpu.get_cpu_capability(), ["plain"])
     assert native.there() == expected
+
+
+def test_a_library_of_an_earlier_version_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def old(*_: object, **__: object) -> None:
+        raise AttributeError("undefined symbol: widest")
+
+    monkeypatch.setattr(native, "opened", old)
+    assert native.there() == []
