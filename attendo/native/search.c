@@ -614,8 +614,10 @@ static int consider_one(search *s) {
         if (output.bytes != NULL) rounded(s, s->x + first * K, n, K);
         for (long j = 0; j < V; j += COLUMNS) {
             float bias[COLUMNS];
-            for (long c = 0; c < COLUMNS; c++)
+            for (long c = 0; c < COLUMNS; c++) {
                 bias[c] = j + c >= V ? -INFINITY : output.bias == NULL || output.bytes != NULL ? 0 : output.bias[j + c];
+                if (isnan(bias[c])) return 0;
+            }
             for (long i = 0; i < s->q.n_forbidden; i++)
                 if (s->q.forbidden[i] >= j && s->q.forbidden[i] < j + COLUMNS) bias[s->q.forbidden[i] - j] = -INFINITY;
             for (long i = 0; i < n; i += ROWS) {
