@@ -86,8 +86,7 @@ class Mender:
     def _work(self, torn: Torn, hypothesis: Hypothesis) -> _Work:
         lost = self.drafter.lost(torn.wish, hypothesis, torn.sentence)
         limit, longest = torn.sentence.limit, self.drafter.longest_target
-        if longest is None:
-            limit += sum(len(self.drafter.spelling(torn.wish, text, "")) for text in lost if text in torn.wish.kept)
+        limit += sum(len(self.drafter.spelling(torn.wish, text, "")) for text in lost if text in torn.wish.kept)
         return _Work(torn, hypothesis, lost, limit if longest is None else min(limit, longest))
 
     def _round(self, works: Sequence[_Work], options: SearchOptions) -> list[_Work]:
