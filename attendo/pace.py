@@ -22,7 +22,7 @@ LONG = (150, 20.0)  # where minutes have to become steps
 WORTH_SECONDS = 90.0  # a run shorter than this is not worth the time to compare
 
 # The share of the time that a variant must not exceed for one process of all cores in float32 to be given up.
-FASTER_PRECISION = 0.8  # it also rounds more
+FASTER_PRECISION = 0.9  # it also rounds more
 FASTER_SPLIT = 1.1  # even if a little slower in a trial: another program later on holds up processes less than threads
 
 FEWEST_TOKENS = 256  # of a batch for each process: with less it only waits for the others
@@ -74,7 +74,7 @@ def find_pace(
     tokens_per_step = least.tokens / least.steps
     compared: list[tuple[str, float]] = []
     if per_step * steps(per_step) > WORTH_SECONDS:
-        for variants, share in ((_precisions, FASTER_PRECISION), (_splits, FASTER_SPLIT)):
+        for variants, share in ((_splits, FASTER_SPLIT), (_precisions, FASTER_PRECISION)):
             simplest, before = best, math.inf
             for variant in variants(config, best, device, team):
                 try:
@@ -123,7 +123,7 @@ def settled(config: RunConfig, device: torch.device, team: Team) -> TrainingConf
 
 
 def _precisions(config: RunConfig, best: TrainingConfig, device: torch.device, _: Team) -> Iterator[TrainingConfig]:
-    """bfloat16 on a processor that has it: faster for large matrices only, so it is tried."""
+    """bfloat16 on a processor that has it: faster with one thread, or for large matrices only, so it is tried."""
     if config.training.mixed_precision == "auto" and device.type == "cpu" and machine.has_bfloat16(device):
         yield replace(best, mixed_precision="bfloat16")
 

@@ -40,6 +40,13 @@ def lanes() -> int:
     return LANES[name() or "plain"]
 
 
+@functools.cache
+def multiplies_bfloat16(name: str) -> bool:
+    """Whether this library has products of bfloat16, and the processor, too."""
+    library = opened(name, {"has_bfloat16": []}, returns={"has_bfloat16": ctypes.c_long})
+    return bool(library.has_bfloat16())
+
+
 def opened(name: str, signatures: Signatures, *, returns: Mapping[str, Any] | None = None) -> ctypes.CDLL:
     """A library whose functions take these; what is not said to give something gives nothing."""
     found = importlib.util.find_spec(f"{__name__}._{name}")

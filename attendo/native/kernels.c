@@ -22,23 +22,25 @@ long widest(void) {
 #endif
 }
 
+#define SCRATCHES 8
+
 /* Memory for intermediate results, which every thread keeps from call to call, and which ends with it. */
 typedef struct {
-    float *at[4];
-    size_t floats[4];
+    float *at[SCRATCHES];
+    size_t floats[SCRATCHES];
 } memory;
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void forget(void *kept) {
-    for (int i = 0; i < 4; i++) free(((memory *)kept)->at[i]);
+    for (int i = 0; i < SCRATCHES; i++) free(((memory *)kept)->at[i]);
     free(kept);
 }
 
 static void make_key(void) { pthread_key_create(&key, forget); }
 
-static float *scratch(int which, size_t floats) {
+float *scratch(int which, size_t floats) {
     pthread_once(&once, make_key);
     memory *kept = pthread_getspecific(key);
     if (kept == NULL) pthread_setspecific(key, kept = calloc(1, sizeof(memory)));
@@ -199,85 +201,6 @@ void attend_backward(heads q, heads k, heads v, heads grad, heads dq, heads dk, 
         }
 }
 
-/* --- the loss ------------------------------------------------------------------------------------------------------ */
-
-#define LOGITS_AT_ONCE (1 << 22) /* floats */
-#define WORDS_AT_ONCE 240        /* a multiple of ROWS */
-
-/* Label-smoothed cross-entropy of x Wᵀ + b, and the gradients of x, W and b, without ever holding all logits.
- *
- * x: [N, D], W: [V, D], b: [V]; loss: [N]. dx, dW, db may be NULL: then only the loss is computed; D is a multiple of
- * LANES. Logits are held transposed, a row for each word and a column for each position, so that softmax over words
- * needs no sums across a register and W is read as it lies. */
-void cross_entropy(const float *x, const float *W, const float *b, const int64_t *target, float *loss, float *dx,
-                   float *dW, float *db, long N, long V, long D, float smoothing) {
-    long block = smaller(256, LOGITS_AT_ONCE / V / COLUMNS * COLUMNS);
-    block = block < COLUMNS ? COLUMNS : block;
-    float *logits = scratch(0, V * block), *columns = scratch(1, D * block), *numbers = scratch(2, 4 * block);
-    float *largest = numbers, *total = numbers + block, *sum = numbers + 2 * block, *share = numbers + 3 * block;
-    if (dW != NULL) memset(dW, 0, V * D * sizeof(float));
-    if (db != NULL) memset(db, 0, V * sizeof(float));
-
-    for (long start = 0; start < N; start += block) {
-        long n = smaller(block, N - start), width = rounded_up(n, COLUMNS);
-        /* panels of COLUMNS positions: [width / COLUMNS][D][COLUMNS] */
-        for (long j = 0; j < width; j += COLUMNS)
-            transposed(x + (start + j) * D, D, smaller(COLUMNS, n - j), D, columns + j * D, COLUMNS);
-        for (long j = 0; j < width; j++) largest[j] = -INFINITY, total[j] = 0, sum[j] = 0;
-
-        for (long word = 0; word < V; word += WORDS_AT_ONCE) {
-            long words = smaller(WORDS_AT_ONCE, V - word);
-            for (long j = 0; j < width; j += COLUMNS)
-                for (long i = word; i < word + words; i += ROWS) {
-                    long rows = smaller(ROWS, word + words - i);
-                    float *z = logits + i * width + j;
-                    wide_tile(rows, D, W + i * D, D, 1, columns + j * D, COLUMNS, z, width, 0);
-                    for (int half = 0; half < COLUMNS; half += LANES) {
-                        vec most = load(largest + j + half), all_of_them = load(sum + j + half);
-                        for (long r = 0; r < rows; r++) {
-                            vec logit = load(z + r * width + half) + b[i + r];
-                            store(z + r * width + half, logit);
-                            most = larger(most, logit);
-                            all_of_them += logit;
-                        }
-                        store(largest + j + half, most);
-                        store(sum + j + half, all_of_them);
-                    }
-                }
-        }
-        for (long i = 0; i < n; i++) loss[start + i] = logits[target[start + i] * width + i]; /* for now */
-        for (long i = 0; i < V; i++)
-            for (long j = 0; j < width; j += LANES) {
-                vec p = exponential(load(logits + i * width + j) - load(largest + j));
-                store(logits + i * width + j, p);
-                store(total + j, load(total + j) + p);
-            }
-        for (long i = 0; i < n; i++)
-            loss[start + i] = largest[i] + logf(total[i]) - (1 - smoothing) * loss[start + i] - smoothing * sum[i] / V;
-        if (dx == NULL) continue;
-
-        /* G = p / Σp - smoothing / V - (1 - smoothing) at the target; 0 where there is no position. */
-        for (long j = 0; j < width; j++) share[j] = j < n ? 1 / total[j] : 0, sum[j] = j < n ? smoothing / V : 0;
-        for (long i = 0; i < n; i++) /* the others are subtracted below */
-            logits[target[start + i] * width + i] -= (1 - smoothing) * total[i];
-        for (long word = 0; word < V; word += WORDS_AT_ONCE) {
-            long words = smaller(WORDS_AT_ONCE, V - word);
-            float *G = logits + word * width;
-            for (long i = 0; i < words; i++) {
-                vec over_positions = {0};
-                for (long j = 0; j < width; j += LANES) {
-                    vec g = load(G + i * width + j) * load(share + j) - load(sum + j);
-                    store(G + i * width + j, g);
-                    over_positions += g;
-                }
-                db[word + i] += sum_of(over_positions);
-            }
-            product(words, D, n, G, width, 1, x + start * D, D, dW + word * D, D, 1);
-            product(n, D, words, G, 1, width, W + word * D, D, dx + start * D, D, word > 0);
-        }
-    }
-}
-
 /* --- dropout ------------------------------------------------------------------------------------------------------- */
 
 /* out = x + y * keep * scale; without x: y * keep * scale. keep is 0 or 1. */
@@ -288,58 +211,5 @@ void add_dropped(const float *x, const float *y, const uint8_t *keep, float scal
         for (long i = 0; i < n; i++) out[i] = x[i] + y[i] * (keep[i] * scale);
 }
 
-/* --- linear layers ------------------------------------------------------------------------------------------------- */
-
-#define ROWS_AT_ONCE 96
-
-/* W: [N, K] in the order in which a product reads it: [N / COLUMNS][K][COLUMNS], with zeros for what is not there. */
-void pack(const float *W, float *panels, long N, long K) {
-    for (long j = 0; j < N; j += COLUMNS)
-        transposed(W + j * K, K, smaller(COLUMNS, N - j), K, panels + j * K, COLUMNS);
-}
-
-/* y = x Wᵀ + b: x: [M, K], W: [N, K] as `pack` leaves it, y: [M, N], with rows `ldy` apart; b may be NULL. */
-void packed_linear(const float *x, const float *panels, const float *b, float *y, long M, long N, long K, long ldy) {
-    float edge[ROWS * COLUMNS];
-    for (long m = 0; m < M; m += ROWS_AT_ONCE)
-        for (long j = 0; j < N; j += COLUMNS)
-            for (long i = m; i < smaller(M, m + ROWS_AT_ONCE); i += ROWS) {
-                long rows = smaller(ROWS, smaller(M, m + ROWS_AT_ONCE) - i), columns = smaller(COLUMNS, N - j);
-                float *to = y + i * ldy + j;
-                if (columns == COLUMNS) {
-                    if (b != NULL)
-                        for (long r = 0; r < rows; r++) memcpy(to + r * ldy, b + j, COLUMNS * sizeof(float));
-                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, to, ldy, b != NULL);
-                } else {
-                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, edge, COLUMNS, 0);
-                    for (long r = 0; r < rows; r++)
-                        for (long c = 0; c < columns; c++)
-                            to[r * ldy + c] = edge[r * COLUMNS + c] + (b == NULL ? 0 : b[j + c]);
-                }
-            }
-}
-
-/* The same of W as it is. */
-void linear(const float *x, const float *W, const float *b, float *y, long M, long N, long K) {
-    float *panels = scratch(0, rounded_up(N, COLUMNS) * K);
-    pack(W, panels, N, K);
-    packed_linear(x, panels, b, y, M, N, K, N);
-}
-
-/* dx (+)= g W, dW = gᵀ x, db = Σ g; each may be NULL. K is a multiple of LANES. */
-void linear_backward(const float *g, const float *x, const float *W, float *dx, float *dW, float *db, long M,
-                     long N, long K, int add) {
-    if (dx != NULL)
-        for (long m = 0; m < M; m += ROWS_AT_ONCE)
-            for (long n = 0; n < N; n += 512)
-                product(smaller(ROWS_AT_ONCE, M - m), K, smaller(512, N - n), g + m * N + n, N, 1, W + n * K, K,
-                        dx + m * K, K, add || n > 0);
-    if (dW != NULL)
-        for (long m = 0; m < M; m += 256)
-            product(N, K, smaller(256, M - m), g + m * N, 1, N, x + m * K, K, dW, K, m > 0);
-    if (db != NULL) {
-        memset(db, 0, N * sizeof(float));
-        for (long m = 0; m < M; m++)
-            for (long n = 0; n < N; n++) db[n] += g[m * N + n];
-    }
-}
+#define NAMED(function) function
+#include "layers.h"

@@ -39,11 +39,15 @@ _ARGUMENTS: native.Signatures = {
     "packed_linear": [*[_pointer] * 4, *[_long] * 4],
     "linear_backward": [*[_pointer] * 6, *[_long] * 3, ctypes.c_int],
 }
+_LOW = "_bfloat16"  # ends the name of a function that multiplies in bfloat16
+_ARGUMENTS_LOW: native.Signatures = {
+    name + _LOW: _ARGUMENTS[name] for name in ("linear", "linear_backward", "cross_entropy")
+}
 
 
 @functools.cache
 def _opened(name: str) -> ctypes.CDLL:
-    return native.opened(name, _ARGUMENTS)
+    return native.opened(name, {**_ARGUMENTS, **(_ARGUMENTS_LOW if native.multiplies_bfloat16(name) else {})})
 
 
 def _library() -> ctypes.CDLL:
@@ -55,16 +59,33 @@ def _library() -> ctypes.CDLL:
 def serves(*tensors: Tensor) -> bool:
     """Whether these can be handed to the functions below: float32 on a CPU with one thread.
 
-    Tensors that only stand for others, as when a model is traced, have no numbers.
+    Where autocast asks for bfloat16, the processor must have it: see `low`. Tensors that only stand for others, as when
+    a model is traced, have no numbers.
     """
     return (
         native.name() is not None
         and all(type(tensor) in (Tensor, Parameter) for tensor in tensors)  # first: torch.export minds other questions
         and torch.get_num_threads() == 1
-        and not torch.is_autocast_enabled("cpu")
+        and (not torch.is_autocast_enabled("cpu") or _serves_autocast())
         and not torch.compiler.is_compiling()
         and all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
     )
+
+
+def _serves_autocast() -> bool:
+    chosen = native.name()
+    wanted = torch.get_autocast_dtype("cpu")
+    return chosen is not None and wanted == torch.bfloat16 and native.multiplies_bfloat16(chosen)
+
+
+def low() -> bool:
+    """Whether autocast asks for products of bfloat16. Everything given and made stays float32."""
+    return torch.is_autocast_enabled("cpu")
+
+
+def _multiplying(name: str, low: bool) -> Callable[..., None]:
+    function: Callable[..., None] = getattr(_library(), name + _LOW if low else name)
+    return function
 
 
 def decodes(*tensors: Tensor) -> bool:
@@ -130,22 +151,22 @@ def attend_backward(
 
 
 def cross_entropy(
-    hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float
+    hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float, *, low: bool
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Label-smoothed cross-entropy of hidden Wᵀ + b at each position [N], and the gradients of its sum."""
     (N, D), V = hidden_ND.shape, len(weight_VD)
     loss_N = hidden_ND.new_empty(N)
     gradients = (torch.empty_like(hidden_ND), torch.empty_like(weight_VD), torch.empty_like(bias_V))
     given = (hidden_ND, weight_VD, bias_V, target_N, loss_N, *gradients)
-    _library().cross_entropy(*map(_at, given), N, V, D, smoothing)
+    _multiplying("cross_entropy", low)(*map(_at, given), N, V, D, smoothing)
     return loss_N, gradients
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, low: bool) -> Tensor:
     """x Wᵀ + b, for x of any shape [..., K] and W: [N, K]."""
     N, K = weight.shape
     out = x.new_empty(*x.shape[:-1], N)
-    _library().linear(x.data_ptr(), weight.data_ptr(), _at(bias), out.data_ptr(), x.numel() // K, N, K)
+    _multiplying("linear", low)(x.data_ptr(), weight.data_ptr(), _at(bias), out.data_ptr(), x.numel() // K, N, K)
     return out
 
 
@@ -181,11 +202,12 @@ def linear_backward(
     for_bias: Tensor | None,
     *,
     add: bool,
+    low: bool,
 ) -> None:
     """Writes the gradients of `linear` into the tensors given for them; to that of x it adds its own, if it shall."""
     N, K = weight.shape
     given = (gradient, x, weight, for_x, for_weight, for_bias)
-    _library().linear_backward(*map(_at, given), x.numel() // K, N, K, add)
+    _multiplying("linear_backward", low)(*map(_at, given), x.numel() // K, N, K, add)
 
 
 def _at(tensor: Tensor | None) -> int | None:

@@ -1,5 +1,8 @@
-/* What both kernels.c and search.c are made of: vectors of the compiler, and `tile`, a product small enough that its result
- * stays in registers, for one thread and float32. */
+/* What the files beside this are made of: vectors of the compiler, and `tile`, a product small enough that its result stays
+ * in registers, for one thread and float32.
+ *
+ * Where PAIRS is defined before, what is multiplied are pairs of bfloat16 instead, each in the place of one float32: A(i, k)
+ * holds two neighbours of a row, B[k, j] two of a column, and their products are added in float32 (AVX512-BF16). */
 #ifndef ATTENDO_VECTORS_H
 #define ATTENDO_VECTORS_H
 
@@ -79,6 +82,16 @@ ALWAYS vec exponential(vec x) {
 
 /* --- products ------------------------------------------------------------------------------------------------------ */
 
+/* c + a b; of pairs c + a₁ b₁ + a₂ b₂. */
+ALWAYS vec plus_product(vec c, vec a, vec b) {
+#if defined(PAIRS)
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+#else
+    return c + a * b;
+#endif
+}
+
 /* C[i, j] = Σ_k A(i, k) B[k, j] (+ C[i, j]) for `rows` rows and `vectors` * LANES columns.
  * A(i, k) is A[i * ai + k * ak]; rows of B are `ldb` apart, those of C `ldc`. */
 ALWAYS void tile_of(const int rows, const int vectors, long K, const float *A, long ai, long ak, const float *B,
@@ -94,8 +107,8 @@ ALWAYS void tile_of(const int rows, const int vectors, long K, const float *A, l
         if (vectors == 2) b1 = load(B + k * ldb + LANES);
         UNROLL for (int i = 0; i < rows; i++) {
             vec a = all(A[i * ai + k * ak]);
-            c[i][0] += a * b0;
-            if (vectors == 2) c[i][1] += a * b1;
+            c[i][0] = plus_product(c[i][0], a, b0);
+            if (vectors == 2) c[i][1] = plus_product(c[i][1], a, b1);
         }
     }
     UNROLL for (int i = 0; i < rows; i++) {
@@ -148,7 +161,7 @@ LOCAL void transposed(const float *from, long stride, long N, long K, float *to,
     for (long k = 0; k < K && N < width; k++) memset(to + k * width + N, 0, (width - N) * sizeof(float));
 }
 
-/* --- what kernels.c does for search.c ------------------------------------------------------------------------------ */
+/* --- what kernels.c does for the others ---------------------------------------------------------------------------- */
 
 typedef struct {
     float *at;
@@ -163,6 +176,7 @@ typedef struct {
 } mask;
 
 /* Each is explained where it is. */
+float *scratch(int which, size_t floats);
 void attend(heads q, heads k, heads v, heads out, mask may, long B, long H, long group, long T, long S, long d_key,
             long d_value, float scale);
 void packed_linear(const float *x, const float *panels, const float *b, float *y, long M, long N, long K, long ldy);

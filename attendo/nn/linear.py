@@ -48,8 +48,10 @@ class _NativeLinear(torch.autograd.Function):
         weights = [weight.contiguous() for weight in weights_and_biases[:n] if weight is not None]
         ctx.save_for_backward(x, *weights)
         ctx.set_materialize_grads(False)
+        ctx.low = low = kernels.low()  # type: ignore[attr-defined]
         return tuple(
-            kernels.linear(x, weight, bias) for weight, bias in zip(weights, weights_and_biases[n:], strict=True)
+            kernels.linear(x, weight, bias, low=low)
+            for weight, bias in zip(weights, weights_and_biases[n:], strict=True)
         )
 
     @staticmethod
@@ -57,6 +59,7 @@ class _NativeLinear(torch.autograd.Function):
     def backward(ctx: FunctionCtx, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         x, *weights = ctx.saved_tensors  # type: ignore[attr-defined]
         n = len(weights)
+        low: bool = ctx.low  # type: ignore[attr-defined]
         wanted: tuple[bool, ...] = ctx.needs_input_grad  # type: ignore[attr-defined]
         for_x = torch.empty_like(x) if wanted[0] and any(gradient is not None for gradient in gradients) else None
         for_weights: list[Tensor | None] = [None] * n
@@ -68,7 +71,7 @@ class _NativeLinear(torch.autograd.Function):
             for_weights[i] = torch.empty_like(weight) if wanted[1 + i] else None
             for_biases[i] = weight.new_empty(len(weight)) if wanted[1 + n + i] else None
             kernels.linear_backward(
-                gradient.contiguous(), x, weight, for_x, for_weights[i], for_biases[i], add=not first
+                gradient.contiguous(), x, weight, for_x, for_weights[i], for_biases[i], add=not first, low=low
             )
             first = False
         return for_x, *for_weights, *for_biases

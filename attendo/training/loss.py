@@ -186,7 +186,12 @@ class _NativeCrossEntropy(torch.autograd.Function):
         ctx: FunctionCtx, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float
     ) -> Tensor:
         loss_N, gradients = kernels.cross_entropy(
-            hidden_ND.contiguous(), weight_VD.contiguous(), bias_V.contiguous(), target_N.contiguous(), smoothing
+            hidden_ND.contiguous(),
+            weight_VD.contiguous(),
+            bias_V.contiguous(),
+            target_N.contiguous(),
+            smoothing,
+            low=kernels.low(),
         )
         ctx.save_for_backward(*gradients)
         return loss_N.sum()

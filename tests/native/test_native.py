@@ -51,7 +51,10 @@ def assert_close(fast: Any, slow: Any) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "n_out"), [(1, 1), (7, 5), (13, 37), (101, 64), (211, 131), (19, 601)])
+SIZES = [(1, 1), (7, 5), (13, 37), (101, 64), (211, 131), (19, 601), (601, 1201)]
+
+
+@pytest.mark.parametrize(("rows", "n_out"), SIZES)
 @pytest.mark.parametrize("bias", [True, False])
 def test_linear(monkeypatch: pytest.MonkeyPatch, rows: int, n_out: int, bias: bool) -> None:
     torch.manual_seed(rows)
@@ -219,6 +222,84 @@ def test_logits_that_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
 
 
+# --- products of bfloat16 ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bfloat16() -> None:
+    name = native.name()
+    assert name is not None
+    if not native.multiplies_bfloat16(name):
+        pytest.skip(f"{name} has no products of bfloat16, or this processor has none")
+
+
+def rounded(x: Tensor) -> Tensor:
+    """Rounded to bfloat16, with the digits to multiply it exactly."""
+    return x.detach().bfloat16().double()
+
+
+def assert_sums(made: Tensor, exact: Tensor) -> None:
+    """Sums of many products in float32: as exact as their largest allows."""
+    torch.testing.assert_close(made.double(), exact, rtol=1e-5, atol=1e-6 * max(1.0, exact.abs().max().item()))
+
+
+@pytest.mark.usefixtures("bfloat16")
+@pytest.mark.parametrize(("rows", "n_out"), SIZES)
+def test_a_linear_layer_rounds_what_it_multiplies_and_nothing_else(rows: int, n_out: int) -> None:
+    torch.manual_seed(rows)
+    layer, x = Linear(48, n_out), torch.randn(rows, 48, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(x)
+    upstream = torch.randn(rows, n_out)
+    out.backward(upstream)
+    assert out.dtype == torch.float32
+    assert x.grad is not None
+    assert layer.weight.grad is not None
+    assert layer.bias.grad is not None
+    assert_sums(out, rounded(x) @ rounded(layer.weight).T + layer.bias.detach().double())
+    assert_sums(x.grad, rounded(upstream) @ rounded(layer.weight))
+    assert_sums(layer.weight.grad, rounded(upstream).T @ rounded(x))
+    assert_sums(layer.bias.grad, upstream.double().sum(0))
+
+
+@pytest.mark.usefixtures("bfloat16")
+@pytest.mark.parametrize(("N", "V"), [(1, 2), (37, 3), (67, 101), (300, 1009), (29, 20_011)])
+def test_the_loss_rounds_what_it_multiplies_and_nothing_else(N: int, V: int) -> None:
+    torch.manual_seed(V)
+    hidden, target = torch.randn(N, 32, requires_grad=True), torch.randint(V, (N,))
+    weight, bias = (torch.randn(V, 32) / 4).requires_grad_(), torch.randn(V, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = projected_cross_entropy(hidden, weight, bias, target, 0.1)
+    made = torch.autograd.grad(loss, (hidden, weight, bias))
+    logits = (rounded(hidden) @ rounded(weight).T + bias.double()).detach().requires_grad_()
+    exact = F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum")
+    (of_logits,) = torch.autograd.grad(exact, logits)
+    assert_sums(loss, exact)
+    assert_sums(made[2], of_logits.sum(0))
+    # The gradient of the logits is rounded, too, and one in float32 may fall to the other side than that in float64.
+    apart = 2.0**-8 * of_logits.abs()
+    bounds = apart @ weight.detach().double().abs(), apart.T @ hidden.detach().double().abs()
+    exact_ones = rounded(of_logits) @ rounded(weight), rounded(of_logits).T @ rounded(hidden)
+    for one, other, bound in zip(made, exact_ones, bounds, strict=False):
+        assert ((one.double() - other).abs() <= bound + 1e-6).all()
+
+
+@pytest.mark.usefixtures("bfloat16")
+def test_what_is_no_number_stays_so() -> None:
+    x, layer = torch.ones(5, 16), Linear(16, 3)
+    for number in (torch.nan, torch.inf, torch.tensor(0x7FFFFFFF, dtype=torch.int32).view(torch.float32).item()):
+        x[2, 7] = number
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = layer(x)
+        assert not out[2].isfinite().any()
+        assert out[[0, 1, 3, 4]].isfinite().all()
+
+
+def test_autocast_to_another_precision_is_left_to_torch() -> None:
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert not kernels.serves(torch.zeros(2, 16))
+
+
 def test_dropout_that_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = torch.randn(7, 131, requires_grad=True), torch.randn(7, 131, requires_grad=True)
     dropout = Dropout(0.3)
@@ -290,8 +371,6 @@ def test_what_it_does_not_serve() -> None:
         assert kernels.decodes(x, x)
         assert not kernels.decodes(x, x.double())
         assert not kernels.decodes(x.to("meta"))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not kernels.serves(x)
     torch.set_num_threads(2)
     try:
         assert not kernels.serves(x)

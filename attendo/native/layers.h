@@ -1,0 +1,195 @@
+/* Linear layers and the loss, in the precision in which vectors.h multiplies: kernels.c includes this for float32 and
+ * bfloat16.c for pairs of bfloat16. Everything given and made is float32 in both; what differs is how a matrix is laid out
+ * before it is multiplied, by `rows_of` and `columns_of`. */
+
+#if defined(PAIRS)
+
+#define STEPS(n) (((n) + 1) / 2) /* in which n numbers are summed: two at a time */
+
+/* n numbers, at most 16, rounded to bfloat16; 0 after them. */
+ALWAYS __m256i rounded(const float *x, long n) {
+    __m512 numbers = _mm512_maskz_loadu_ps(n < 16 ? (__mmask16)((1 << n) - 1) : 0xffff, x);
+    __m256i halves;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(numbers));
+    return halves;
+}
+
+/* Each row of x: [M, K] in pairs of neighbours, to be summed over K: [M, STEPS(K)]. */
+static const float *rows_of(const float *x, long stride, long M, long K, int which) {
+    float *to = scratch(which, M * STEPS(K));
+    for (long m = 0; m < M; m++)
+        for (long k = 0; k < K; k += 16) {
+            __mmask8 some = K - k < 16 ? (__mmask8)((1 << STEPS(K - k)) - 1) : 0xff;
+            _mm256_mask_storeu_epi32(to + m * STEPS(K) + k / 2, some, rounded(x + m * stride + k, K - k));
+        }
+    return to;
+}
+
+/* Each column of x: [M, K] in pairs of neighbours, to be summed over M: [STEPS(M), K]. */
+static const float *columns_of(const float *x, long stride, long M, long K, int which) {
+    float *to = scratch(which, STEPS(M) * K);
+    for (long m = 0; m < M; m += 2)
+        for (long k = 0; k < K; k += 16) {
+            const float *from = x + m * stride + k;
+            __m512i first = _mm512_cvtepu16_epi32(rounded(from, K - k)), second = _mm512_setzero_si512();
+            if (m + 1 < M) second = _mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded(from + stride, K - k)), 16);
+            __mmask16 some = K - k < 16 ? (__mmask16)((1 << (K - k)) - 1) : 0xffff;
+            _mm512_mask_storeu_epi32(to + m / 2 * K + k, some, _mm512_or_si512(first, second));
+        }
+    return to;
+}
+
+#else
+
+#define STEPS(n) (n) /* in which n numbers are summed */
+ALWAYS const float *rows_of(const float *x, long stride, long M, long K, int which) {
+    (void)stride, (void)M, (void)K, (void)which;
+    return x;
+}
+#define columns_of rows_of /* they are multiplied as they lie */
+
+#endif
+
+/* --- linear layers ------------------------------------------------------------------------------------------------- */
+
+#define ROWS_AT_ONCE 96
+
+/* W: [N, K] in the order in which a product reads it: [N / COLUMNS][K][COLUMNS], with zeros for what is not there. */
+void NAMED(pack)(const float *W, float *panels, long N, long K) {
+    for (long j = 0; j < N; j += COLUMNS)
+        transposed(W + j * K, K, smaller(COLUMNS, N - j), K, panels + j * K, COLUMNS);
+}
+
+/* y = x Wᵀ + b: x: [M, K], W: [N, K] as `pack` leaves it, y: [M, N], with rows `ldy` apart; b may be NULL. */
+void NAMED(packed_linear)(const float *x, const float *panels, const float *b, float *y, long M, long N, long K,
+                          long ldy) {
+    float edge[ROWS * COLUMNS];
+    for (long m = 0; m < M; m += ROWS_AT_ONCE)
+        for (long j = 0; j < N; j += COLUMNS)
+            for (long i = m; i < smaller(M, m + ROWS_AT_ONCE); i += ROWS) {
+                long rows = smaller(ROWS, smaller(M, m + ROWS_AT_ONCE) - i), columns = smaller(COLUMNS, N - j);
+                float *to = y + i * ldy + j;
+                if (columns == COLUMNS) {
+                    if (b != NULL)
+                        for (long r = 0; r < rows; r++) memcpy(to + r * ldy, b + j, COLUMNS * sizeof(float));
+                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, to, ldy, b != NULL);
+                } else {
+                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, edge, COLUMNS, 0);
+                    for (long r = 0; r < rows; r++)
+                        for (long c = 0; c < columns; c++)
+                            to[r * ldy + c] = edge[r * COLUMNS + c] + (b == NULL ? 0 : b[j + c]);
+                }
+            }
+}
+
+/* The same of x and W as they are. */
+void NAMED(linear)(const float *x, const float *W, const float *b, float *y, long M, long N, long K) {
+    float *panels = scratch(0, rounded_up(N, COLUMNS) * STEPS(K));
+    NAMED(pack)(rows_of(W, K, N, K, 1), panels, N, STEPS(K));
+    NAMED(packed_linear)(rows_of(x, K, M, K, 1), panels, b, y, M, N, STEPS(K), N);
+}
+
+/* dx (+)= g W, dW = gᵀ x, db = Σ g; each may be NULL. K is a multiple of LANES. */
+void NAMED(linear_backward)(const float *g, const float *x, const float *W, float *dx, float *dW, float *db, long M,
+                            long N, long K, int add) {
+    if (dx != NULL) {
+        const float *G = rows_of(g, N, M, N, 0), *columns = columns_of(W, K, N, K, 1);
+        for (long m = 0; m < M; m += ROWS_AT_ONCE)
+            for (long n = 0; n < STEPS(N); n += 512)
+                product(smaller(ROWS_AT_ONCE, M - m), K, smaller(512, STEPS(N) - n), G + m * STEPS(N) + n, STEPS(N), 1,
+                        columns + n * K, K, dx + m * K, K, add || n > 0);
+    }
+    if (dW != NULL) {
+        const float *G = columns_of(g, N, M, N, 0), *X = columns_of(x, K, M, K, 1);
+        for (long m = 0; m < STEPS(M); m += 256)
+            product(N, K, smaller(256, STEPS(M) - m), G + m * N, 1, N, X + m * K, K, dW, K, m > 0);
+    }
+    if (db != NULL) {
+        memset(db, 0, N * sizeof(float));
+        for (long m = 0; m < M; m++)
+            for (long n = 0; n < N; n++) db[n] += g[m * N + n];
+    }
+}
+
+/* --- the loss ------------------------------------------------------------------------------------------------------ */
+
+#define LOGITS_AT_ONCE (1 << 22) /* floats */
+#define WORDS_AT_ONCE 240        /* a multiple of ROWS */
+
+/* Label-smoothed cross-entropy of x Wᵀ + b, and the gradients of x, W and b, without ever holding all logits.
+ *
+ * x: [N, D], W: [V, D], b: [V]; loss: [N]. dx, dW, db may be NULL: then only the loss is computed; D is a multiple of
+ * LANES. Logits are held transposed, a row for each word and a column for each position, so that softmax over words
+ * needs no sums across a register and W is read as it lies. */
+void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const int64_t *target, float *loss, float *dx,
+                          float *dW, float *db, long N, long V, long D, float smoothing) {
+    long block = smaller(128, LOGITS_AT_ONCE / V / COLUMNS * COLUMNS);
+    block = block < COLUMNS ? COLUMNS : block;
+    float *logits = scratch(0, V * block), *columns = scratch(1, D * block), *numbers = scratch(2, 4 * block);
+    float *largest = numbers, *total = numbers + block, *sum = numbers + 2 * block, *share = numbers + 3 * block;
+    if (dW != NULL) memset(dW, 0, V * D * sizeof(float));
+    if (db != NULL) memset(db, 0, V * sizeof(float));
+
+    for (long start = 0; start < N; start += block) {
+        long n = smaller(block, N - start), width = rounded_up(n, COLUMNS);
+        /* panels of COLUMNS positions: [width / COLUMNS][D][COLUMNS] */
+        NAMED(pack)(rows_of(x + start * D, D, n, D, 3), columns, n, STEPS(D));
+        for (long j = 0; j < width; j++) largest[j] = -INFINITY, total[j] = 0, sum[j] = 0;
+
+        for (long word = 0; word < V; word += WORDS_AT_ONCE) {
+            long words = smaller(WORDS_AT_ONCE, V - word);
+            const float *of_words = rows_of(W + word * D, D, words, D, 3);
+            for (long j = 0; j < width; j += COLUMNS)
+                for (long i = word; i < word + words; i += ROWS) {
+                    long rows = smaller(ROWS, word + words - i);
+                    float *z = logits + i * width + j;
+                    wide_tile(rows, STEPS(D), of_words + (i - word) * STEPS(D), STEPS(D), 1, columns + j * STEPS(D),
+                              COLUMNS, z, width, 0);
+                    for (int half = 0; half < COLUMNS; half += LANES) {
+                        vec most = load(largest + j + half), all_of_them = load(sum + j + half);
+                        for (long r = 0; r < rows; r++) {
+                            vec logit = load(z + r * width + half) + b[i + r];
+                            store(z + r * width + half, logit);
+                            most = larger(most, logit);
+                            all_of_them += logit;
+                        }
+                        store(largest + j + half, most);
+                        store(sum + j + half, all_of_them);
+                    }
+                }
+        }
+        for (long i = 0; i < n; i++) loss[start + i] = logits[target[start + i] * width + i]; /* for now */
+        for (long i = 0; i < V; i++)
+            for (long j = 0; j < width; j += LANES) {
+                vec p = exponential(load(logits + i * width + j) - load(largest + j));
+                store(logits + i * width + j, p);
+                store(total + j, load(total + j) + p);
+            }
+        for (long i = 0; i < n; i++)
+            loss[start + i] = largest[i] + logf(total[i]) - (1 - smoothing) * loss[start + i] - smoothing * sum[i] / V;
+        if (dx == NULL) continue;
+
+        /* G = p / Σp - smoothing / V - (1 - smoothing) at the target; 0 where there is no position. */
+        for (long j = 0; j < width; j++) share[j] = j < n ? 1 / total[j] : 0, sum[j] = j < n ? smoothing / V : 0;
+        for (long i = 0; i < n; i++) /* the others are subtracted below */
+            logits[target[start + i] * width + i] -= (1 - smoothing) * total[i];
+        const float *positions = columns_of(x + start * D, D, n, D, 5);
+        for (long word = 0; word < V; word += WORDS_AT_ONCE) {
+            long words = smaller(WORDS_AT_ONCE, V - word);
+            float *G = logits + word * width;
+            for (long i = 0; i < words; i++) {
+                vec over_positions = {0};
+                for (long j = 0; j < width; j += LANES) {
+                    vec g = load(G + i * width + j) * load(share + j) - load(sum + j);
+                    store(G + i * width + j, g);
+                    over_positions += g;
+                }
+                db[word + i] += sum_of(over_positions);
+            }
+            product(words, D, STEPS(n), rows_of(G, width, words, width, 3), STEPS(width), 1, positions, D, dW + word * D, D,
+                    1);
+            product(n, D, STEPS(words), columns_of(G, width, words, width, 3), 1, width,
+                    columns_of(W + word * D, D, words, D, 4), D, dx + start * D, D, word > 0);
+        }
+    }
+}
