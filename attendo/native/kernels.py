@@ -32,7 +32,7 @@ _ARGUMENTS: native.Signatures = {
     "attend": [*[_Heads] * 4, _Mask, *[_long] * 7, _float],
     "attend_few": [*[_Heads] * 4, _Mask, *[_long] * 7, _float],
     "attend_backward": [*[_Heads] * 7, _Mask, *[_long] * 7, _float],
-    "cross_entropy": [*[_pointer] * 8, *[_long] * 3, _float],
+    "cross_entropy": [*[_pointer] * 8, *[_long] * 3, _float, _long, _float],
     "add_dropped": [*[_pointer] * 3, _float, _pointer, _long],
     "linear": [*[_pointer] * 4, *[_long] * 3],
     "pack": [*[_pointer] * 2, *[_long] * 2],
@@ -151,14 +151,24 @@ def attend_backward(
 
 
 def cross_entropy(
-    hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float, *, low: bool
+    hidden_PND: Tensor,
+    weight_VD: Tensor,
+    bias_V: Tensor,
+    target_N: Tensor,
+    *,
+    smoothing: float,
+    agreement: float,
+    low: bool,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Label-smoothed cross-entropy of hidden Wᵀ + b at each position [N], and the gradients of its sum."""
-    (N, D), V = hidden_ND.shape, len(weight_VD)
-    loss_N = hidden_ND.new_empty(N)
-    gradients = (torch.empty_like(hidden_ND), torch.empty_like(weight_VD), torch.empty_like(bias_V))
-    given = (hidden_ND, weight_VD, bias_V, target_N, loss_N, *gradients)
-    _multiplying("cross_entropy", low)(*map(_at, given), N, V, D, smoothing)
+    """Label-smoothed cross-entropy of hidden Wᵀ + b at each position [N], and the gradients of its sum.
+
+    P: how often each position is seen, one or two times; two cost as R-Drop has it, with α `agreement`.
+    """
+    (P, N, D), V = hidden_PND.shape, len(weight_VD)
+    loss_N = hidden_PND.new_empty(N)
+    gradients = (torch.empty_like(hidden_PND), torch.empty_like(weight_VD), torch.empty_like(bias_V))
+    given = (hidden_PND, weight_VD, bias_V, target_N, loss_N, *gradients)
+    _multiplying("cross_entropy", low)(*map(_at, given), N, V, D, smoothing, P, agreement)
     return loss_N, gradients
 
 

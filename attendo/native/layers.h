@@ -118,78 +118,112 @@ void NAMED(linear_backward)(const float *g, const float *x, const float *W, floa
 
 /* Label-smoothed cross-entropy of x Wᵀ + b, and the gradients of x, W and b, without ever holding all logits.
  *
- * x: [N, D], W: [V, D], b: [V]; loss: [N]. dx, dW, db may be NULL: then only the loss is computed; D is a multiple of
- * LANES. Logits are held transposed, a row for each word and a column for each position, so that softmax over words
- * needs no sums across a register and W is read as it lies. */
+ * x: [times * N, D], W: [V, D], b: [V]; loss: [N]. D is a multiple of LANES. Where every position was seen two times, n and
+ * N + n are the same one, the loss is the mean of both, and that they disagree costs as well, as R-Drop has it
+ * (attendo/training/loss.py). Logits are held transposed, a row for each word and a column for each position, so that
+ * softmax over words needs no sums across a register and W is read as it lies: [times, V, width]. */
 void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const int64_t *target, float *loss, float *dx,
-                          float *dW, float *db, long N, long V, long D, float smoothing) {
-    long block = smaller(128, LOGITS_AT_ONCE / V / COLUMNS * COLUMNS);
+                          float *dW, float *db, long N, long V, long D, float smoothing, long times, float agreement) {
+    long block = smaller(128, LOGITS_AT_ONCE / V) / times / COLUMNS * COLUMNS;
     block = block < COLUMNS ? COLUMNS : block;
-    float *logits = scratch(0, V * block), *columns = scratch(1, D * block), *numbers = scratch(2, 4 * block);
-    float *largest = numbers, *total = numbers + block, *sum = numbers + 2 * block, *share = numbers + 3 * block;
-    if (dW != NULL) memset(dW, 0, V * D * sizeof(float));
-    if (db != NULL) memset(db, 0, V * sizeof(float));
+    long most = times * block;
+    float *logits = scratch(0, V * most), *columns = scratch(1, D * block), *numbers = scratch(2, 4 * most);
+    memset(dW, 0, V * D * sizeof(float));
+    memset(db, 0, V * sizeof(float));
 
     for (long start = 0; start < N; start += block) {
-        long n = smaller(block, N - start), width = rounded_up(n, COLUMNS);
-        /* panels of COLUMNS positions: [width / COLUMNS][D][COLUMNS] */
-        NAMED(pack)(rows_of(x + start * D, D, n, D, 3), columns, n, STEPS(D));
-        for (long j = 0; j < width; j++) largest[j] = -INFINITY, total[j] = 0, sum[j] = 0;
+        long n = smaller(block, N - start), width = rounded_up(n, COLUMNS), all_columns = times * width;
+        float *largest = numbers, *total = numbers + most, *sum = numbers + 2 * most, *lost = numbers + 3 * most;
+        for (long j = 0; j < all_columns; j++) largest[j] = -INFINITY, total[j] = sum[j] = lost[j] = 0;
 
-        for (long word = 0; word < V; word += WORDS_AT_ONCE) {
-            long words = smaller(WORDS_AT_ONCE, V - word);
-            const float *of_words = rows_of(W + word * D, D, words, D, 3);
-            for (long j = 0; j < width; j += COLUMNS)
-                for (long i = word; i < word + words; i += ROWS) {
-                    long rows = smaller(ROWS, word + words - i);
-                    float *z = logits + i * width + j;
-                    wide_tile(rows, STEPS(D), of_words + (i - word) * STEPS(D), STEPS(D), 1, columns + j * STEPS(D),
-                              COLUMNS, z, width, 0);
-                    for (int half = 0; half < COLUMNS; half += LANES) {
-                        vec most = load(largest + j + half), all_of_them = load(sum + j + half);
-                        for (long r = 0; r < rows; r++) {
-                            vec logit = load(z + r * width + half) + b[i + r];
-                            store(z + r * width + half, logit);
-                            most = larger(most, logit);
-                            all_of_them += logit;
+        for (long t = 0; t < times; t++) {
+            float *z = logits + t * V * width, *highest = largest + t * width, *of_all = sum + t * width;
+            /* panels of COLUMNS positions: [width / COLUMNS][D][COLUMNS] */
+            NAMED(pack)(rows_of(x + (t * N + start) * D, D, n, D, 3), columns, n, STEPS(D));
+            for (long word = 0; word < V; word += WORDS_AT_ONCE) {
+                long words = smaller(WORDS_AT_ONCE, V - word);
+                const float *of_words = rows_of(W + word * D, D, words, D, 3);
+                for (long j = 0; j < width; j += COLUMNS)
+                    for (long i = 0; i < words; i += ROWS) {
+                        long rows = smaller(ROWS, words - i);
+                        float *made = z + (word + i) * width + j;
+                        wide_tile(rows, STEPS(D), of_words + i * STEPS(D), STEPS(D), 1, columns + j * STEPS(D), COLUMNS,
+                                  made, width, 0);
+                        for (int half = 0; half < COLUMNS; half += LANES) {
+                            vec high = load(highest + j + half), together = load(of_all + j + half);
+                            for (long r = 0; r < rows; r++) {
+                                vec logit = load(made + r * width + half) + b[word + i + r];
+                                store(made + r * width + half, logit);
+                                high = larger(high, logit);
+                                together += logit;
+                            }
+                            store(highest + j + half, high);
+                            store(of_all + j + half, together);
                         }
-                        store(largest + j + half, most);
-                        store(sum + j + half, all_of_them);
                     }
+            }
+            for (long i = 0; i < V; i++)
+                for (long j = 0; j < width; j += LANES) {
+                    vec p = exponential(load(z + i * width + j) - load(highest + j));
+                    store(total + t * width + j, load(total + t * width + j) + p);
                 }
         }
-        for (long i = 0; i < n; i++) loss[start + i] = logits[target[start + i] * width + i]; /* for now */
-        for (long i = 0; i < V; i++)
-            for (long j = 0; j < width; j += LANES) {
-                vec p = exponential(load(logits + i * width + j) - load(largest + j));
-                store(logits + i * width + j, p);
-                store(total + j, load(total + j) + p);
+        float *lse = largest, *second = logits + V * width;
+        for (long j = 0; j < all_columns; j++) lse[j] += logf(total[j]);
+        if (times == 2) /* lost: KL(p₁ ‖ p₂) and KL(p₂ ‖ p₁), sums of p₁ d and - p₂ d with d = log p₁ - log p₂ */
+            for (long i = 0; i < V; i++)
+                for (long j = 0; j < width; j += LANES) {
+                    vec p = load(logits + i * width + j) - load(lse + j);
+                    vec q = load(second + i * width + j) - load(lse + width + j);
+                    store(lost + j, load(lost + j) + exponential(p) * (p - q));
+                    store(lost + width + j, load(lost + width + j) + exponential(q) * (q - p));
+                }
+        for (long i = 0; i < n; i++) {
+            float cost = 0;
+            for (long t = 0; t < times; t++) {
+                float chosen = logits[(t * V + target[start + i]) * width + i];
+                cost += lse[t * width + i] - (1 - smoothing) * chosen - smoothing * sum[t * width + i] / V;
+                cost += times * agreement / 4 * lost[t * width + i];
             }
-        for (long i = 0; i < n; i++)
-            loss[start + i] = largest[i] + logf(total[i]) - (1 - smoothing) * loss[start + i] - smoothing * sum[i] / V;
-        if (dx == NULL) continue;
+            loss[start + i] = cost / times;
+        }
 
-        /* G = p / Σp - smoothing / V - (1 - smoothing) at the target; 0 where there is no position. */
-        for (long j = 0; j < width; j++) share[j] = j < n ? 1 / total[j] : 0, sum[j] = j < n ? smoothing / V : 0;
-        for (long i = 0; i < n; i++) /* the others are subtracted below */
-            logits[target[start + i] * width + i] -= (1 - smoothing) * total[i];
-        const float *positions = columns_of(x + start * D, D, n, D, 5);
+        /* G = (p - smoothing / V) / times, less (1 - smoothing) / times at the target; with two times also
+         * α/4 (p₁ (d - KL(p₁ ‖ p₂)) + p₁ - p₂), and so the other way round. 0 where there is no position. */
+        float *real = total, share = 1.0f / times, more = agreement / 4;
+        for (long j = 0; j < width; j++) real[j] = j < n ? 1 : 0;
         for (long word = 0; word < V; word += WORDS_AT_ONCE) {
             long words = smaller(WORDS_AT_ONCE, V - word);
-            float *G = logits + word * width;
-            for (long i = 0; i < words; i++) {
+            for (long i = word; i < word + words; i++) {
                 vec over_positions = {0};
                 for (long j = 0; j < width; j += LANES) {
-                    vec g = load(G + i * width + j) * load(share + j) - load(sum + j);
-                    store(G + i * width + j, g);
-                    over_positions += g;
+                    float *one = logits + i * width + j, *other = second + i * width + j;
+                    vec log_p = load(one) - load(lse + j), p = exponential(log_p), g = (p - smoothing / V) * share;
+                    if (times == 2) {
+                        vec log_q = load(other) - load(lse + width + j), q = exponential(log_q), d = log_p - log_q;
+                        vec h = (q - smoothing / V) * share + more * (q * (-d - load(lost + width + j)) + q - p);
+                        g += more * (p * (d - load(lost + j)) + p - q);
+                        store(other, h * load(real + j));
+                        over_positions += h * load(real + j);
+                    }
+                    store(one, g * load(real + j));
+                    over_positions += g * load(real + j);
                 }
-                db[word + i] += sum_of(over_positions);
+                db[i] += sum_of(over_positions);
             }
-            product(words, D, STEPS(n), rows_of(G, width, words, width, 3), STEPS(width), 1, positions, D, dW + word * D, D,
-                    1);
-            product(n, D, STEPS(words), columns_of(G, width, words, width, 3), 1, width,
-                    columns_of(W + word * D, D, words, D, 4), D, dx + start * D, D, word > 0);
+            for (long i = 0; i < n; i++) {
+                long word_of = target[start + i];
+                if (word_of < word || word_of >= word + words) continue;
+                for (long t = 0; t < times; t++) logits[(t * V + word_of) * width + i] -= (1 - smoothing) * share;
+                db[word_of] -= 1 - smoothing;
+            }
+            for (long t = 0; t < times; t++) {
+                const float *G = logits + (t * V + word) * width;
+                product(words, D, STEPS(n), rows_of(G, width, words, width, 3), STEPS(width), 1,
+                        columns_of(x + (t * N + start) * D, D, n, D, 4), D, dW + word * D, D, 1);
+                product(n, D, STEPS(words), columns_of(G, width, words, width, 3), 1, width,
+                        columns_of(W + word * D, D, words, D, 4), D, dx + (t * N + start) * D, D, word > 0);
+            }
         }
     }
 }

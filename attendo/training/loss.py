@@ -64,8 +64,6 @@ def projected_cross_entropy(
     hidden to that of E, and Σ_n G_n to that of b. All this happens while the logits are there, in the forward pass:
     neither they nor G need be kept, and the backward pass only multiplies by the number that comes from above.
     """
-    if kernels.serves(hidden_ND, weight_VD, bias_V) and hidden_ND.shape[1] % native.lanes() == 0:
-        return _NativeCrossEntropy.apply(hidden_ND, weight_VD, bias_V, target_N, smoothing)
     return _projected(hidden_ND[None], weight_VD, bias_V, target_N, smoothing, 0.0, rows)
 
 
@@ -100,6 +98,8 @@ def _projected(
     rows: int,
 ) -> Tensor:
     inputs = (hidden_PND, weight_VD, bias_V)
+    if kernels.serves(*inputs) and hidden_PND.shape[2] % native.lanes() == 0:
+        return _NativeCrossEntropy.apply(*inputs, target_N, smoothing, agreement)
     # Inside of `forward` torch does not tell any more whether gradients are on.
     training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
     return _ProjectedCrossEntropy.apply(*inputs, target_N, smoothing, agreement, rows, training)
@@ -179,18 +179,25 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 class _NativeCrossEntropy(torch.autograd.Function):
-    """The same compiled, for one time and training on one thread; it chooses the number of rows itself."""
+    """The same compiled, for training on one thread; it chooses the number of rows itself."""
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, target_N: Tensor, smoothing: float
+        ctx: FunctionCtx,
+        hidden_PND: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor,
+        target_N: Tensor,
+        smoothing: float,
+        agreement: float,
     ) -> Tensor:
         loss_N, gradients = kernels.cross_entropy(
-            hidden_ND.contiguous(),
+            hidden_PND.contiguous(),
             weight_VD.contiguous(),
             bias_V.contiguous(),
             target_N.contiguous(),
-            smoothing,
+            smoothing=smoothing,
+            agreement=agreement,
             low=kernels.low(),
         )
         ctx.save_for_backward(*gradients)
@@ -200,7 +207,7 @@ class _NativeCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         saved: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
-        return *(tensor * gradient for tensor in saved), None, None
+        return *(tensor * gradient for tensor in saved), None, None, None
 
 
 def _disagreement(

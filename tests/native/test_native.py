@@ -17,7 +17,7 @@ from attendo.native import kernels
 from attendo.nn.attention import fused_attention
 from attendo.nn.dropout import Dropout
 from attendo.nn.linear import Linear, joint_products
-from attendo.training.loss import batch_loss, projected_cross_entropy
+from attendo.training.loss import batch_loss, projected_cross_entropy, projected_r_drop
 
 CI = "CI" in os.environ
 
@@ -204,6 +204,20 @@ def test_the_loss(monkeypatch: pytest.MonkeyPatch, N: int, V: int, smoothing: fl
         hidden.double() @ weight.double().T + bias.double(), target, label_smoothing=smoothing, reduction="mean"
     )
     torch.testing.assert_close(fast[0].double(), exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("N", "V"), [(1, 2), (37, 3), (67, 101), (300, 1009), (29, 20_011)])
+def test_the_loss_of_what_is_seen_twice(monkeypatch: pytest.MonkeyPatch, N: int, V: int) -> None:
+    torch.manual_seed(V)
+    hidden = torch.randn(2, N, 32, requires_grad=True)
+    weight, bias = (torch.randn(V, 32) / 4).requires_grad_(), torch.randn(V, requires_grad=True)
+    target = torch.randint(V, (N,))
+
+    def compute() -> tuple[Tensor, ...]:
+        loss = projected_r_drop(hidden, weight, bias, target, 0.1, 5.0)
+        return loss.detach() / N, *torch.autograd.grad(loss * 0.5, (hidden, weight, bias))
+
+    assert_close(*by_both(monkeypatch, compute))
 
 
 def test_logits_that_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
