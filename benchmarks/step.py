@@ -2,6 +2,7 @@
 
     python -m benchmarks.step [DATA]                   # tokens per second of processor time, the share of each part
     python -m benchmarks.step [DATA] --against FOLDER  # the same beside another checkout of attendo, in turns
+    python -m benchmarks.step [DATA] --bfloat16        # the same beside this one with products of bfloat16, in turns
 
 DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi30k/train.en.gz`, … . The model is the
 `tiny` preset with dropout 0.1: 4+4 layers, d_model 128, d_ff 256, 4 heads, one vocabulary of 6,000, 2,048 positions in
@@ -32,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", default=os.environ.get("ATTENDO_DATA"), help="folder with multi30k/ in it")
     parser.add_argument("--against", type=Path, action="append", default=[], help="folder that holds another attendo/")
+    parser.add_argument("--bfloat16", action="store_true", help="beside float32, in turns")
     parser.add_argument("--steps", type=int, default=60, help="of one measurement")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--batch-tokens", type=int, default=2048)
@@ -45,12 +47,13 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(Trial(arguments).speed() if arguments.one == "speed" else Trial(arguments).shares()))
         return
-    folders = [*arguments.against, ROOT]
-    measured: dict[Path, list[dict[str, Any]]] = {folder: [] for folder in folders}
+    variants = {folder.name: (folder, False) for folder in arguments.against}
+    variants |= {"this": (ROOT, False)} | ({"this, bfloat16": (ROOT, True)} if arguments.bfloat16 else {})
+    measured: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
     for _ in range(arguments.repetitions):
-        for folder in folders:
-            measured[folder].append(in_own_process(folder, "speed", arguments))
-    conditions = measured[ROOT][0]["machine"]
+        for name, variant in variants.items():
+            measured[name].append(in_own_process(*variant, "speed", arguments))
+    conditions = measured["this"][0]["machine"]
     print(
         f"{datetime.date.today().isoformat()}, {conditions['processor']}, 1 thread, torch {conditions['torch']}; "
         f"`{' '.join(['python -m benchmarks.step', *sys.argv[1:]])}`; "
@@ -60,20 +63,21 @@ def main() -> None:
         "|---|---|---|---|---|",
         sep="\n",
     )
-    for folder, found in measured.items():
+    for name, found in measured.items():
         rates = [one["rate"] for one in found]
         print(
-            f"| {'this' if folder == ROOT else folder.name} | "
-            f"{statistics.median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}) | {found[0]['padding']:.1%} | "
-            f"{found[0]['faults']:,.0f} | {statistics.median(one['peak'] for one in found) / 1e6:.0f} |"
+            f"| {name} | {statistics.median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}) | "
+            f"{found[0]['padding']:.1%} | {found[0]['faults']:,.0f} | "
+            f"{statistics.median(one['peak'] for one in found) / 1e6:.0f} |"
         )
     if not arguments.no_shares:
         print(flush=True)
-        print(table({folder: in_own_process(folder, "shares", arguments) for folder in folders}))
+        print(table({name: in_own_process(*variant, "shares", arguments) for name, variant in variants.items()}))
 
 
-def in_own_process(folder: Path, what: str, arguments: argparse.Namespace) -> dict[str, Any]:
+def in_own_process(folder: Path, low: bool, what: str, arguments: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, str(Path(__file__).resolve()), arguments.data, "--one", what]
+    command += ["--bfloat16"] * low
     command += ["--steps", str(arguments.steps), "--batch-tokens", str(arguments.batch_tokens)]
     command += ["--out", str(arguments.out), "--set", *arguments.set]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)}
@@ -82,9 +86,9 @@ def in_own_process(folder: Path, what: str, arguments: argparse.Namespace) -> di
     return found
 
 
-def table(found: dict[Path, dict[str, Any]]) -> str:
+def table(found: dict[str, dict[str, Any]]) -> str:
     """Milliseconds of each part and of each operation, beside each other."""
-    names = ["this" if folder == ROOT else folder.name for folder in found]
+    names = list(found)
     lines = []
     for title, key in (("part, forwards and backwards", "parts"), ("operation", "operations")):
         together = [one[key] for one in found.values()]
@@ -124,6 +128,7 @@ class Trial:
 
         self.device = machine.ready("cpu")
         self.steps = arguments.steps
+        self.low = arguments.bfloat16
         corpus = Path(arguments.data) / "multi30k"
         files = {"source": str(corpus / "train.en.gz"), "target": str(corpus / "train.de.gz")}
         data = from_dict(DataConfig, files)
@@ -154,8 +159,11 @@ class Trial:
 
     def step(self) -> Any:
         """What training does with one batch."""
+        import torch
+
         batch = self.next_batch()
-        part = self.loss(self.model, batch) / batch.n_targets
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.low):
+            part = self.loss(self.model, batch) / batch.n_targets
         part.backward()
         part.item()
         self.update()
