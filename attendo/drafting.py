@@ -233,11 +233,15 @@ class Drafter:
                 phrases = self._phrases(wish if len(wish.kept) <= MANY else replace(wish, kept=()))
                 phrases = phrases if room(phrases) <= most else ()
             if lifted or phrases:
-                limit = sentence.limit + room(phrases) if self.longest_target is None else sentence.limit
+                limit = self.reached(sentence.limit + room(phrases))
                 ids = tuple(self.tokenizers.source.encode(core.read)) if lifted else sentence.ids
                 changed = replace(sentence, core=core, ids=ids, phrases=phrases, limit=limit)
                 again.append(Again(place, number, changed, wish))
         return again
+
+    def reached(self, limit: int) -> int:
+        """So many pieces, or as many as the model's positions reach."""
+        return limit if self.longest_target is None else min(limit, self.longest_target)
 
     def torn(self, drafts: Sequence[Draft], found: Sequence[list[list[Hypothesis]]]) -> list[Torn]:
         """The sentences that lost something, their translations to be mended."""
@@ -399,7 +403,7 @@ class Drafter:
         limit = max_length or max(len(ids), len(prefix)) + EXTRA_LENGTH
         return Sentence(
             ids=tuple(ids),
-            limit=limit if self.longest_target is None else min(limit, self.longest_target),
+            limit=self.reached(limit),
             prefix=prefix,
             part=number,
             core=core,

@@ -85,9 +85,8 @@ class Mender:
 
     def _work(self, torn: Torn, hypothesis: Hypothesis) -> _Work:
         lost = self.drafter.lost(torn.wish, hypothesis, torn.sentence)
-        limit, longest = torn.sentence.limit, self.drafter.longest_target
-        limit += sum(len(self.drafter.spelling(torn.wish, text, "")) for text in lost if text in torn.wish.kept)
-        return _Work(torn, hypothesis, lost, limit if longest is None else min(limit, longest))
+        room = sum(len(self.drafter.spelling(torn.wish, text, "")) for text in lost if text in torn.wish.kept)
+        return _Work(torn, hypothesis, lost, self.drafter.reached(torn.sentence.limit + room))
 
     def _round(self, works: Sequence[_Work], options: SearchOptions) -> list[_Work]:
         """Puts back something in each; those in which that was possible."""

@@ -263,3 +263,19 @@ def test_a_limit_beyond_learned_positions_is_refused():
     short = Drafter(TokenizerPair(tokenizer, tokenizer), max_length=20, longest_target=30)
     with pytest.raises(ConfigError, match="max_length = 31: must be at most 30"):
         short.drafts(["A man."], max_length=31)
+
+
+def test_phrases_have_room_as_far_as_learned_positions_reach():
+    tokenizer = train_tokenizer(LINES, kind="bpe", vocab_size=320)
+    text, glossary = "A man rides.", Glossary({"man": "Kerl"})
+    limits = {}
+    for longest in (None, 100, 60, 40):
+        drafter = Drafter(TokenizerPair(tokenizer, tokenizer), max_length=20, longest_target=longest)
+        cut = draft(drafter, text, glossary=glossary)
+        (again,) = drafter.again([cut], [[[hypothesis(drafter, "Ein Mann.")]]])
+        limits[longest] = cut.sentences[0].limit, again.sentence.limit
+    before, after = limits[None]
+    assert after > before
+    assert limits[100] == (before, after)  # they are not in the way
+    assert limits[60] == (min(before, 60), min(after, 60))
+    assert limits[40] == (40, 40)
