@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from attendo import native
 from attendo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -161,7 +162,12 @@ def cores() -> int:
 
 def usual_speed(device: "torch.device") -> float:
     """Tokens a second that the preset `tiny` is trained with, about: of one kind of core, and a guess for GPUs."""
-    return 6500.0 * cores() if device.type == "cpu" else 200_000.0
+    if device.type != "cpu":
+        return 200_000.0
+    library = native.name()
+    if library is None:
+        return 6_000.0 * cores()
+    return (14_000.0 if native.multiplies_bfloat16(library) else 9_500.0) * cores()
 
 
 def free_memory() -> int | None:

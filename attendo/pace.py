@@ -21,9 +21,9 @@ SHORT = (30, 6.0)  # steps, seconds: where variants are compared, or only the ti
 LONG = (150, 20.0)  # where minutes have to become steps
 WORTH_SECONDS = 90.0  # a run shorter than this is not worth the time to compare
 
-# The share of the time that a variant must not exceed for one process of all cores in float32 to be given up.
+# The share of the time that a variant must not exceed for what was best before it to be given up.
 FASTER_PRECISION = 0.9  # it also rounds more
-FASTER_SPLIT = 1.1  # even if a little slower in a trial: another program later on holds up processes less than threads
+FASTER_SPLIT = 1.1  # even if a little slower in a trial: later on other programs hold up processes less than threads
 
 FEWEST_TOKENS = 256  # of a batch for each process: with less it only waits for the others
 
@@ -122,10 +122,15 @@ def settled(config: RunConfig, device: torch.device, team: Team) -> TrainingConf
     return replace(training, processes=processes, threads=threads, mixed_precision=precision)
 
 
-def _precisions(config: RunConfig, best: TrainingConfig, device: torch.device, _: Team) -> Iterator[TrainingConfig]:
-    """bfloat16 on a processor that has it: faster with one thread, or for large matrices only, so it is tried."""
+def _precisions(config: RunConfig, best: TrainingConfig, device: torch.device, team: Team) -> Iterator[TrainingConfig]:
+    """bfloat16 on a processor that has it: faster with one thread, or for large matrices only, so it is tried.
+
+    With one thread even where float32 is faster with several.
+    """
     if config.training.mixed_precision == "auto" and device.type == "cpu" and machine.has_bfloat16(device):
-        yield replace(best, mixed_precision="bfloat16")
+        splits = [best, *(split for split in _splits(config, best, device, team) if split.threads == 1 != best.threads)]
+        for split in splits:
+            yield replace(split, mixed_precision="bfloat16")
 
 
 def _splits(config: RunConfig, best: TrainingConfig, device: torch.device, team: Team) -> Iterator[TrainingConfig]:

@@ -47,7 +47,7 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(Trial(arguments).speed() if arguments.one == "speed" else Trial(arguments).shares()))
         return
-    variants = {folder.name: (folder, False) for folder in arguments.against}
+    variants = {str(folder): (folder, False) for folder in arguments.against}
     variants |= {"this": (ROOT, False)} | ({"this, bfloat16": (ROOT, True)} if arguments.bfloat16 else {})
     measured: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
     for _ in range(arguments.repetitions):
@@ -77,7 +77,7 @@ def main() -> None:
 
 def in_own_process(folder: Path, low: bool, what: str, arguments: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, str(Path(__file__).resolve()), arguments.data, "--one", what]
-    command += ["--bfloat16"] * low
+    command += ["--bfloat16"] if low else []
     command += ["--steps", str(arguments.steps), "--batch-tokens", str(arguments.batch_tokens)]
     command += ["--out", str(arguments.out), "--set", *arguments.set]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)}

@@ -124,6 +124,11 @@ def test_bfloat16_only_where_it_is_much_faster(find: Find) -> None:
     assert split(find({"1x2": 0.3, "2x1": 0.1}, config(mixed_precision="off"), bfloat16=True).training) == (2, 1, "off")
 
 
+def test_bfloat16_with_one_thread_even_where_several_are_faster_without(find: Find) -> None:
+    found = find({"1x2": 0.2, "2x1": 0.25, "1x2b": 0.3, "2x1b": 0.15}, config(), bfloat16=True)
+    assert split(found.training) == (2, 1, "bfloat16")
+
+
 def test_what_is_given_is_not_measured(find: Find) -> None:
     find({"2x1": 0.3}, config(processes=2))
     assert find.asked == ["2x1"]  # type: ignore[attr-defined]

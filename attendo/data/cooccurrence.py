@@ -7,7 +7,7 @@ alike (Levy, Goldberg & Dagan 2015, Improving Distributional Similarity with Les
 Suffixes: V pieces of the tables, D d_model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,9 @@ MOST_PAIRS = 50_000  # pairs that are counted
 AT_ONCE = 2_000  # pairs that are counted together
 EXTRA = 16  # dimensions more than are kept, for precision
 ROUNDS = 3  # of the power iteration that finds them
+
+
+Near = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # pieces, others near them, how near
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,16 @@ def related_vectors(
     The whole has mean 0 and standard deviation D^-½, as random vectors would have.
     """
     first_target = 0 if shared else source_size
-    counts = count(pairs, first_target=first_target, size=first_target + target_size)
+    vectors_VD = _vectors(count(pairs, first_target=first_target, size=first_target + target_size), d_model)
+    return vectors_VD[:source_size], vectors_VD[first_target:]
+
+
+def neighbours_vectors(side: Side, *, size: int, d_model: int) -> Tensor:
+    """The same for the pieces of texts that have no translation, from their neighbours alone, [V, D]."""
+    return _vectors(_count(len(side), lambda some: _neighbours(side, some, 0), size), d_model)
+
+
+def _vectors(counts: Counts, d_model: int) -> Tensor:
     information_VV = positive_information(counts)
     vectors_VD = _singular(information_VV, d_model)
     seen_V = torch.zeros(counts.size, dtype=torch.bool)
@@ -56,22 +68,27 @@ def related_vectors(
     vectors_VD[~seen_V] = 0
     known_VD = vectors_VD[seen_V] - vectors_VD[seen_V].mean(dim=0)
     vectors_VD[seen_V] = known_VD / known_VD.std() * d_model**-0.5
-    return vectors_VD[:source_size], vectors_VD[first_target:]
+    return vectors_VD
 
 
 def count(pairs: PairStore, *, first_target: int, size: int) -> Counts:
     """Of neighbours on each side, and of the two sides with each other. Target ids come after `first_target`."""
-    chosen = np.unique(np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_PAIRS), dtype=np.int64))
+
+    def near(some: NDArray[np.int64]) -> Iterator[Near]:
+        yield from _neighbours(pairs.source, some, 0)
+        yield from _neighbours(pairs.target, some, first_target)
+        yield _across(pairs, some, first_target)
+
+    return _count(len(pairs), near, size)
+
+
+def _count(n_texts: int, near: Callable[[NDArray[np.int64]], Iterable[Near]], size: int) -> Counts:
+    chosen = np.unique(np.linspace(0, n_texts - 1, min(n_texts, MOST_PAIRS), dtype=np.int64))
     keys: list[NDArray[np.int64]] = []
     times: list[NDArray[np.float64]] = []
     for first in range(0, len(chosen), AT_ONCE):
         some = chosen[first : first + AT_ONCE]
-        near = [
-            *_neighbours(pairs.source, some, 0),
-            *_neighbours(pairs.target, some, first_target),
-            _across(pairs, some, first_target),
-        ]
-        ones, others, weights = (np.concatenate(parts) for parts in zip(*near, strict=True))
+        ones, others, weights = (np.concatenate(parts) for parts in zip(*near(some), strict=True))
         distinct, weights = _summed(np.minimum(ones, others) * size + np.maximum(ones, others), weights)
         keys.append(distinct)
         times.append(weights)
@@ -84,9 +101,6 @@ def count(pairs: PairStore, *, first_target: int, size: int) -> Counts:
         np.concatenate([np.where(apart, weights, 2 * weights), weights[apart]]),
         size,
     )
-
-
-Near = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # pieces, others near them, how near
 
 
 def _neighbours(side: Side, chosen: NDArray[np.int64], first: int) -> Iterator[Near]:

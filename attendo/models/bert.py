@@ -26,6 +26,7 @@ from attendo.models.transformer import Encoder
 from attendo.nn.dropout import Dropout
 from attendo.nn.embedding import OutputProjection, Segments
 from attendo.nn.init import initialise, scale_by_depth
+from attendo.nn.linear import Linear
 from attendo.nn.masks import padding_mask
 
 Prediction = tuple[Tensor, OutputProjection | nn.Linear, Tensor]
@@ -49,7 +50,7 @@ class MaskHead(nn.Module):
 
     def __init__(self, *, d_model: int, norm: nn.Module) -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, d_model)
+        self.inner = Linear(d_model, d_model)
         self.norm = norm
 
     def forward(self, x_ND: Tensor) -> Tensor:
@@ -64,7 +65,7 @@ class Pooler(nn.Module):
 
     def __init__(self, *, d_model: int, pooling: PoolingName, activation: PoolerName = "tanh") -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, d_model)
+        self.inner = Linear(d_model, d_model)
         self.pooling = pooling
         self.activation = torch.tanh if activation == "tanh" else F.relu
 

@@ -31,6 +31,7 @@ from attendo.nn.convolution import GatedConvolution
 from attendo.nn.dropout import Dropout
 from attendo.nn.embedding import Embedding, OutputProjection
 from attendo.nn.init import initialise
+from attendo.nn.linear import Linear
 from attendo.nn.positions import LearnedPositions
 
 HALF = math.sqrt(0.5)
@@ -65,7 +66,7 @@ class ConvolutionalLayer(nn.Module):
     def __init__(self, *, d_model: int, width: int) -> None:
         super().__init__()
         self.convolution = GatedConvolution(d_model=d_model, width=width)
-        self.query = nn.Linear(d_model, d_model)
+        self.query = Linear(d_model, d_model)
         self.attention = BareAttention(scale=1 / math.sqrt(d_model))
 
     def forward(self, seen_BPD: Tensor, g_BTD: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:

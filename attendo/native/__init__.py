@@ -1,4 +1,4 @@
-"""What takes most of the time on a CPU, in C, for one thread and float32: which library serves. Without torch.
+"""What takes most of the time on a CPU, in C, for one thread: which library serves. Without torch.
 
 It is built when attendo is installed, if there is a C compiler, once for each instruction set that it knows. kernels.py
 calls what training and the torch engine are made of, search.py a whole search.
@@ -13,6 +13,7 @@ from typing import Any
 
 OFF = "ATTENDO_NATIVE"  # the variable that turns it off, by the value 0
 LANES = {"avx512": 16, "avx2": 8, "plain": 4}  # the libraries, the fastest first, with floats in a register
+VERSION = 2  # of the functions, as kernels.c says it
 
 Signatures = Mapping[str, list[Any]]  # the types of each function's arguments
 
@@ -20,12 +21,8 @@ Signatures = Mapping[str, list[Any]]  # the types of each function's arguments
 def there() -> list[str]:
     """The libraries that were built and run on this processor, the fastest first."""
     built = [name for name in LANES if importlib.util.find_spec(f"{__name__}._{name}") is not None]
-    if "plain" not in built:
-        return []
-    try:
-        widest = opened("plain", {"widest": []}, returns={"widest": ctypes.c_long}).widest()
-    except AttributeError:  # of an earlier version, which was not built anew
-        return []
+    built = [name for name in built if _asked(name, "version") == VERSION]  # others were not built anew
+    widest = _asked("plain", "widest") if "plain" in built else 0
     return [name for name in built if LANES[name] <= widest]
 
 
@@ -43,8 +40,15 @@ def lanes() -> int:
 @functools.cache
 def multiplies_bfloat16(name: str) -> bool:
     """Whether this library has products of bfloat16, and the processor, too."""
-    library = opened(name, {"has_bfloat16": []}, returns={"has_bfloat16": ctypes.c_long})
-    return bool(library.has_bfloat16())
+    return bool(_asked(name, "has_bfloat16"))
+
+
+def _asked(name: str, function: str) -> int:
+    """What a library says of itself; 0 where it has no such function."""
+    try:
+        return int(getattr(opened(name, {function: []}, returns={function: ctypes.c_long}), function)())
+    except AttributeError:
+        return 0
 
 
 def opened(name: str, signatures: Signatures, *, returns: Mapping[str, Any] | None = None) -> ctypes.CDLL:

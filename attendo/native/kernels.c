@@ -1,5 +1,5 @@
-/* What takes most of a training step on a CPU, for one thread and float32: products, attention, the loss, dropout; and of
- * a step of decoding.
+/* What takes most of a training step on a CPU, for one thread and float32: attention, dropout, linear layers and the loss
+ * (layers.h, which bfloat16.c includes as well); and of a step of decoding.
  *
  * Every function here has a slow twin in torch, which serves where this library was not built, and a test that their
  * numbers agree. It is compiled once for each instruction set (see pyproject.toml); attendo/native/__init__.py chooses.
@@ -7,6 +7,9 @@
 #include <pthread.h>
 
 #include "vectors.h"
+
+/* Of the functions and what they take: to be raised with every change, and VERSION in attendo/native/__init__.py with it. */
+long version(void) { return 2; }
 
 /* How many floats the widest register has that this processor, and its system, can use. */
 long widest(void) {

@@ -1,5 +1,6 @@
 """What takes most of a training step on a CPU, and of a step of decoding, for tensors: attendo/native/kernels.c.
 
+Tensors are float32; linear layers and the loss multiply in bfloat16 where autocast asks for it and the processor can.
 Without the library everything is done by torch, as it is on a GPU, in other precisions and with several threads.
 Whoever calls a function here asks `serves` first, or `decodes`, and does by torch what it does not serve: the slow
 twin.
@@ -59,26 +60,30 @@ def _library() -> ctypes.CDLL:
 def serves(*tensors: Tensor) -> bool:
     """Whether these can be handed to the functions below: float32 on a CPU with one thread.
 
-    Where autocast asks for bfloat16, the processor must have it: see `low`. Tensors that only stand for others, as when
-    a model is traced, have no numbers.
+    Where autocast asks for bfloat16, the processor must have it: see `wants_bfloat16`. Tensors that only stand for
+    others, as when a model is traced, have no numbers.
     """
     return (
-        native.name() is not None
+        not torch.compiler.is_compiling()
+        and (library := native.name()) is not None
         and all(type(tensor) in (Tensor, Parameter) for tensor in tensors)  # first: torch.export minds other questions
         and torch.get_num_threads() == 1
-        and (not torch.is_autocast_enabled("cpu") or _serves_autocast())
-        and not torch.compiler.is_compiling()
+        and (not torch.is_autocast_enabled("cpu") or _serves_autocast(library))
         and all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
     )
 
 
-def _serves_autocast() -> bool:
-    chosen = native.name()
-    wanted = torch.get_autocast_dtype("cpu")
-    return chosen is not None and wanted == torch.bfloat16 and native.multiplies_bfloat16(chosen)
+def _serves_autocast(library: str) -> bool:
+    return torch.get_autocast_dtype("cpu") == torch.bfloat16 and native.multiplies_bfloat16(library) and not _has_amx()
 
 
-def low() -> bool:
+@functools.cache
+def _has_amx() -> bool:
+    """Whether torch multiplies bfloat16 by AMX here, which is faster than anything below."""
+    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+
+
+def wants_bfloat16() -> bool:
     """Whether autocast asks for products of bfloat16. Everything given and made stays float32."""
     return torch.is_autocast_enabled("cpu")
 
@@ -159,15 +164,16 @@ def cross_entropy(
     smoothing: float,
     agreement: float,
     low: bool,
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Label-smoothed cross-entropy of hidden Wᵀ + b at each position [N], and the gradients of its sum.
+    training: bool = True,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Label-smoothed cross-entropy of hidden Wᵀ + b at each position [N]; while training, the gradients of its sum.
 
     P: how often each position is seen, one or two times; two cost as R-Drop has it, with α `agreement`.
     """
     (P, N, D), V = hidden_PND.shape, len(weight_VD)
     loss_N = hidden_PND.new_empty(N)
-    gradients = (torch.empty_like(hidden_PND), torch.empty_like(weight_VD), torch.empty_like(bias_V))
-    given = (hidden_PND, weight_VD, bias_V, target_N, loss_N, *gradients)
+    gradients = tuple(torch.empty_like(one) for one in (hidden_PND, weight_VD, bias_V)) if training else ()
+    given = (hidden_PND, weight_VD, bias_V, target_N, loss_N, *(gradients or (None,) * 3))
     _multiplying("cross_entropy", low)(*map(_at, given), N, V, D, smoothing, P, agreement)
     return loss_N, gradients
 

@@ -6,7 +6,7 @@
 
 #define STEPS(n) (((n) + 1) / 2) /* in which n numbers are summed: two at a time */
 
-/* n numbers, at most 16, rounded to bfloat16; 0 after them. */
+/* The first 16 of n numbers rounded to bfloat16, with 0 for those that are not there. */
 ALWAYS __m256i rounded(const float *x, long n) {
     __m512 numbers = _mm512_maskz_loadu_ps(n < 16 ? (__mmask16)((1 << n) - 1) : 0xffff, x);
     __m256i halves;
@@ -101,6 +101,7 @@ void NAMED(linear_backward)(const float *g, const float *x, const float *W, floa
     }
     if (dW != NULL) {
         const float *G = columns_of(g, N, M, N, 0), *X = columns_of(x, K, M, K, 1);
+        if (M == 0) memset(dW, 0, N * K * sizeof(float));
         for (long m = 0; m < STEPS(M); m += 256)
             product(N, K, smaller(256, STEPS(M) - m), G + m * N, 1, N, X + m * K, K, dW, K, m > 0);
     }
@@ -118,7 +119,7 @@ void NAMED(linear_backward)(const float *g, const float *x, const float *W, floa
 
 /* Label-smoothed cross-entropy of x Wᵀ + b, and the gradients of x, W and b, without ever holding all logits.
  *
- * x: [times * N, D], W: [V, D], b: [V]; loss: [N]. D is a multiple of LANES. Where every position was seen two times, n and
+ * x: [times * N, D], W: [V, D], b: [V]; loss: [N]. D is a multiple of LANES. dx, dW and db may be NULL, all three. Where every position was seen two times, n and
  * N + n are the same one, the loss is the mean of both, and that they disagree costs as well, as R-Drop has it
  * (attendo/training/loss.py). Logits are held transposed, a row for each word and a column for each position, so that
  * softmax over words needs no sums across a register and W is read as it lies: [times, V, width]. */
@@ -128,8 +129,7 @@ void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const 
     block = block < COLUMNS ? COLUMNS : block;
     long most = times * block;
     float *logits = scratch(0, V * most), *columns = scratch(1, D * block), *numbers = scratch(2, 4 * most);
-    memset(dW, 0, V * D * sizeof(float));
-    memset(db, 0, V * sizeof(float));
+    if (dW != NULL) memset(dW, 0, V * D * sizeof(float)), memset(db, 0, V * sizeof(float));
 
     for (long start = 0; start < N; start += block) {
         long n = smaller(block, N - start), width = rounded_up(n, COLUMNS), all_columns = times * width;
@@ -187,6 +187,7 @@ void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const 
             }
             loss[start + i] = cost / times;
         }
+        if (dW == NULL) continue;
 
         /* G = (p - smoothing / V) / times, less (1 - smoothing) / times at the target; with two times also
          * α/4 (p₁ (d - KL(p₁ ‖ p₂)) + p₁ - p₂), and so the other way round. 0 where there is no position. */

@@ -92,6 +92,17 @@ ALWAYS vec plus_product(vec c, vec a, vec b) {
 #endif
 }
 
+/* What A holds, in every lane; a pair as it is, since as a float32 it may be no number. */
+ALWAYS vec spread(const float *from) {
+#if defined(PAIRS)
+    int32_t bits;
+    memcpy(&bits, from, sizeof bits);
+    return (vec)(bits - (ivec){0});
+#else
+    return all(*from);
+#endif
+}
+
 /* C[i, j] = Σ_k A(i, k) B[k, j] (+ C[i, j]) for `rows` rows and `vectors` * LANES columns.
  * A(i, k) is A[i * ai + k * ak]; rows of B are `ldb` apart, those of C `ldc`. */
 ALWAYS void tile_of(const int rows, const int vectors, long K, const float *A, long ai, long ak, const float *B,
@@ -106,7 +117,7 @@ ALWAYS void tile_of(const int rows, const int vectors, long K, const float *A, l
         vec b0 = load(B + k * ldb), b1 = {0};
         if (vectors == 2) b1 = load(B + k * ldb + LANES);
         UNROLL for (int i = 0; i < rows; i++) {
-            vec a = all(A[i * ai + k * ak]);
+            vec a = spread(A + i * ai + k * ak);
             c[i][0] = plus_product(c[i][0], a, b0);
             if (vectors == 2) c[i][1] = plus_product(c[i][1], a, b1);
         }
@@ -176,7 +187,7 @@ typedef struct {
 } mask;
 
 /* Each is explained where it is. */
-float *scratch(int which, size_t floats);
+__attribute__((visibility("hidden"))) float *scratch(int which, size_t floats);
 void attend(heads q, heads k, heads v, heads out, mask may, long B, long H, long group, long T, long S, long d_key,
             long d_value, float scale);
 void packed_linear(const float *x, const float *panels, const float *b, float *y, long M, long N, long K, long ldy);

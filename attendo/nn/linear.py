@@ -24,7 +24,8 @@ def joint_products(x: Tensor, linears: Sequence[nn.Linear]) -> tuple[Tensor, ...
     """linear(x) of each; where there are several, x gets its gradient at once."""
     weights, biases = [linear.weight for linear in linears], [linear.bias for linear in linears]
     given = [tensor for tensor in (x, *weights, *biases) if tensor is not None]
-    worthwhile = torch.is_grad_enabled() or x.numel() >= FEWEST_ROWS * x.shape[-1]
+    many = x.numel() >= FEWEST_ROWS * x.shape[-1]
+    worthwhile = torch.is_grad_enabled() or many or kernels.wants_bfloat16()  # so that the type is always the same
     if worthwhile and kernels.serves(*given) and x.shape[-1] % native.lanes() == 0:
         return _NativeLinear.apply(x, *weights, *biases)
     if len(linears) == 1:
@@ -48,7 +49,7 @@ class _NativeLinear(torch.autograd.Function):
         weights = [weight.contiguous() for weight in weights_and_biases[:n] if weight is not None]
         ctx.save_for_backward(x, *weights)
         ctx.set_materialize_grads(False)
-        ctx.low = low = kernels.low()  # type: ignore[attr-defined]
+        ctx.low = low = kernels.wants_bfloat16()  # type: ignore[attr-defined]
         return tuple(
             kernels.linear(x, weight, bias, low=low)
             for weight, bias in zip(weights, weights_and_biases[n:], strict=True)

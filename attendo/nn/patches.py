@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attendo.nn.dropout import Dropout
+from attendo.nn.linear import Linear
 from attendo.nn.positions import sinusoids
 
 
@@ -41,7 +42,7 @@ class Patches(nn.Module):
         self.register_buffer("deviation", torch.tensor(deviation)[:, None, None], persistent=False)
         self.mean: Tensor
         self.deviation: Tensor
-        self.projection = nn.Linear(len(mean) * size * size, d_model)
+        self.projection = Linear(len(mean) * size * size, d_model)
         self.token = nn.Parameter(torch.empty(d_model)) if token else None
         self.positions = positions
         self.dropout = Dropout(dropout)

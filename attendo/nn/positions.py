@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attendo.errors import DataError
+from attendo.nn.linear import Linear
 from attendo.nn.names import Layout
 
 
@@ -77,7 +78,7 @@ class ConcatenatedPositions(nn.Module):
     def __init__(self, *, d_model: int, layout: Layout = "interleaved") -> None:
         super().__init__()
         self.sinusoids = SinusoidalPositions(d_model=d_model, layout=layout)
-        self.projection = nn.Linear(2 * d_model, d_model)
+        self.projection = Linear(2 * d_model, d_model)
 
     def forward(self, x_BTD: Tensor, ids_BT: Tensor | None = None, *, offset: int = 0) -> Tensor:  # noqa: ARG002
         places_TD = self.sinusoids.places(offset, offset + x_BTD.shape[1])

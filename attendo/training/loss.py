@@ -98,10 +98,10 @@ def _projected(
     rows: int,
 ) -> Tensor:
     inputs = (hidden_PND, weight_VD, bias_V)
-    if kernels.serves(*inputs) and hidden_PND.shape[2] % native.lanes() == 0:
-        return _NativeCrossEntropy.apply(*inputs, target_N, smoothing, agreement)
     # Inside of `forward` torch does not tell any more whether gradients are on.
     training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+    if kernels.serves(*inputs) and hidden_PND.shape[2] % native.lanes() == 0:
+        return _NativeCrossEntropy.apply(*inputs, target_N, smoothing, agreement, training)
     return _ProjectedCrossEntropy.apply(*inputs, target_N, smoothing, agreement, rows, training)
 
 
@@ -190,6 +190,7 @@ class _NativeCrossEntropy(torch.autograd.Function):
         target_N: Tensor,
         smoothing: float,
         agreement: float,
+        training: bool,
     ) -> Tensor:
         loss_N, gradients = kernels.cross_entropy(
             hidden_PND.contiguous(),
@@ -198,7 +199,8 @@ class _NativeCrossEntropy(torch.autograd.Function):
             target_N.contiguous(),
             smoothing=smoothing,
             agreement=agreement,
-            low=kernels.low(),
+            low=kernels.wants_bfloat16(),
+            training=training,
         )
         ctx.save_for_backward(*gradients)
         return loss_N.sum()
@@ -207,7 +209,7 @@ class _NativeCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         saved: tuple[Tensor, ...] = ctx.saved_tensors  # type: ignore[attr-defined]
-        return *(tensor * gradient for tensor in saved), None, None, None
+        return *(tensor * gradient for tensor in saved), None, None, None, None
 
 
 def _disagreement(

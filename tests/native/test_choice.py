@@ -27,8 +27,19 @@ def test_those_that_run_here_are_those_that_torch_knows() -> None:
 
 
 def test_a_library_of_an_earlier_version_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def old(*_: object, **__: object) -> None:
-        raise AttributeError("undefined symbol: widest")
-
-    monkeypatch.setattr(native, "opened", old)
+    built = native.there()
+    asked = native._asked
+    for old in built:
+        monkeypatch.setattr(native, "_asked", lambda name, what, old=old: 0 if name == old else asked(name, what))
+        assert native.there() == ([name for name in built if name != old] if old != "plain" else [])
+    monkeypatch.undo()
+    assert native._asked("plain", "what_no_library_has") == 0
+    monkeypatch.setattr(native, "VERSION", native.VERSION + 1)
     assert native.there() == []
+
+
+def test_bfloat16_where_torch_knows_of_it() -> None:
+    known = bool(torch.cpu.get_capabilities().get("avx512_bf16"))
+    assert {name: native.multiplies_bfloat16(name) for name in native.there()} == {
+        name: name == "avx512" and known for name in native.there()
+    }

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attendo import native
-from attendo.data.batch import make_batch
+from attendo.data.batch import Batch, make_batch
 from attendo.models.settings import TransformerConfig
-from attendo.models.transformer import build
+from attendo.models.transformer import Transformer, build
 from attendo.native import kernels
 from attendo.nn.attention import fused_attention
 from attendo.nn.dropout import Dropout
@@ -51,7 +51,7 @@ def assert_close(fast: Any, slow: Any) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-SIZES = [(1, 1), (7, 5), (13, 37), (101, 64), (211, 131), (19, 601), (601, 1201)]
+SIZES = [(0, 5), (1, 1), (7, 5), (13, 37), (101, 64), (211, 131), (19, 601), (601, 1201)]
 
 
 @pytest.mark.parametrize(("rows", "n_out"), SIZES)
@@ -254,7 +254,7 @@ def rounded(x: Tensor) -> Tensor:
 
 def assert_sums(made: Tensor, exact: Tensor) -> None:
     """Sums of many products in float32: as exact as their largest allows."""
-    torch.testing.assert_close(made.double(), exact, rtol=1e-5, atol=1e-6 * max(1.0, exact.abs().max().item()))
+    torch.testing.assert_close(made.double(), exact, rtol=1e-5, atol=1e-6 * max([1.0, *exact.abs().flatten().tolist()]))
 
 
 @pytest.mark.usefixtures("bfloat16")
@@ -277,25 +277,55 @@ def test_a_linear_layer_rounds_what_it_multiplies_and_nothing_else(rows: int, n_
 
 
 @pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize(("N", "V"), [(1, 2), (37, 3), (67, 101), (300, 1009), (29, 20_011)])
-def test_the_loss_rounds_what_it_multiplies_and_nothing_else(N: int, V: int) -> None:
+@pytest.mark.parametrize("agreement", [None, 5.0])
+@pytest.mark.parametrize(("N", "V"), [(1, 2), (37, 3), (67, 101), (31, 241), (300, 1009), (29, 20_011)])
+def test_the_loss_rounds_what_it_multiplies_and_nothing_else(N: int, V: int, agreement: float | None) -> None:
     torch.manual_seed(V)
-    hidden, target = torch.randn(N, 32, requires_grad=True), torch.randint(V, (N,))
+    hidden = torch.randn(1 if agreement is None else 2, N, 32, requires_grad=True)
     weight, bias = (torch.randn(V, 32) / 4).requires_grad_(), torch.randn(V, requires_grad=True)
+    target = torch.randint(V, (N,))
+    target[::3] = V - 1
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = projected_cross_entropy(hidden, weight, bias, target, 0.1)
+        if agreement is None:
+            loss = projected_cross_entropy(hidden[0], weight, bias, target, 0.1)
+        else:
+            loss = projected_r_drop(hidden, weight, bias, target, 0.1, agreement)
     made = torch.autograd.grad(loss, (hidden, weight, bias))
     logits = (rounded(hidden) @ rounded(weight).T + bias.double()).detach().requires_grad_()
-    exact = F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum")
+    exact = torch.stack([F.cross_entropy(one, target, label_smoothing=0.1, reduction="sum") for one in logits]).mean()
+    if agreement is not None:
+        one, other = logits.log_softmax(-1)
+        exact = exact + agreement / 4 * ((one.exp() - other.exp()) * (one - other)).sum()
     (of_logits,) = torch.autograd.grad(exact, logits)
     assert_sums(loss, exact)
-    assert_sums(made[2], of_logits.sum(0))
-    # The gradient of the logits is rounded, too, and one in float32 may fall to the other side than that in float64.
-    apart = 2.0**-8 * of_logits.abs()
-    bounds = apart @ weight.detach().double().abs(), apart.T @ hidden.detach().double().abs()
-    exact_ones = rounded(of_logits) @ rounded(weight), rounded(of_logits).T @ rounded(hidden)
-    for one, other, bound in zip(made, exact_ones, bounds, strict=False):
+    assert_sums(made[2], of_logits.sum((0, 1)))
+    # The gradient of the logits is rounded, too. One in float32 may fall to the other side than that in float64, and
+    # then differs by the last digit of bfloat16; that of most does not.
+    sides = [rounded((of_logits * (1 + apart)).float()) for apart in (-3e-5, 0.0, 3e-5)]
+    unsure = (sides[2] - sides[0]).abs() + 3e-6 * of_logits.abs().max()
+    of_hidden, of_weight = sides[1] @ rounded(weight), torch.einsum("pnv,pnd->vd", sides[1], rounded(hidden))
+    bounds = unsure @ rounded(weight).abs(), torch.einsum("pnv,pnd->vd", unsure, rounded(hidden).abs())
+    for one, other, bound in zip(made, (of_hidden, of_weight), bounds, strict=False):
         assert ((one.double() - other).abs() <= bound + 1e-6).all()
+
+
+@pytest.mark.usefixtures("bfloat16")
+def test_a_whole_model_in_bfloat16() -> None:
+    model, batch = small_model("pre"), small_batch()
+    found = []
+    for low in (False, True):
+        torch.manual_seed(8)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+            given = batch.source_BS, batch.source_lengths_B, batch.target_in_BT, batch.target_lengths_B
+            assert model.hidden(*given).dtype == torch.float32
+            torch.manual_seed(8)
+            loss = batch_loss(model, batch, 0.1)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        found.append((loss.detach(), torch.cat([one.flatten() for one in gradients])))
+    (exact, exact_gradient), (low_loss, low_gradient) = found
+    torch.testing.assert_close(low_loss, exact, rtol=1e-2, atol=0.0)
+    assert not torch.equal(low_loss, exact)
+    assert (low_gradient - exact_gradient).norm() < 0.02 * exact_gradient.norm()
 
 
 @pytest.mark.usefixtures("bfloat16")
@@ -307,6 +337,13 @@ def test_what_is_no_number_stays_so() -> None:
             out = layer(x)
         assert not out[2].isfinite().any()
         assert out[[0, 1, 3, 4]].isfinite().all()
+
+
+@pytest.mark.usefixtures("bfloat16")
+def test_autocast_gives_the_same_type_for_any_number_of_rows() -> None:
+    layer = Linear(16, 3)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert [layer(torch.ones(rows, 16)).dtype for rows in (1, 64)] == [torch.float32, torch.float32]
 
 
 def test_autocast_to_another_precision_is_left_to_torch() -> None:
@@ -329,10 +366,9 @@ def test_dropout_that_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(dropout.added(x, y), x + y)
 
 
-@pytest.mark.parametrize("place", ["post", "pre"])
-def test_a_whole_model(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def small_model(place: str) -> Transformer:
     torch.manual_seed(7)
-    model = build(
+    return build(
         TransformerConfig(
             source_vocab_size=53,
             target_vocab_size=53,
@@ -345,7 +381,15 @@ def test_a_whole_model(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
             residual_dropout=0.2,
         )
     ).train()
-    batch = make_batch([[5, 7, 11], [13], [6] * 23], [[17, 19], [23, 29, 31], [8] * 17])
+
+
+def small_batch() -> Batch:
+    return make_batch([[5, 7, 11], [13], [6] * 23], [[17, 19], [23, 29, 31], [8] * 17])
+
+
+@pytest.mark.parametrize("place", ["post", "pre"])
+def test_a_whole_model(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    model, batch = small_model(place), small_batch()
 
     def compute() -> tuple[Tensor, ...]:
         torch.manual_seed(8)
@@ -385,6 +429,8 @@ def test_what_it_does_not_serve() -> None:
         assert kernels.decodes(x, x)
         assert not kernels.decodes(x, x.double())
         assert not kernels.decodes(x.to("meta"))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert kernels.serves(x) == native.multiplies_bfloat16(native.name() or "")
     torch.set_num_threads(2)
     try:
         assert not kernels.serves(x)
