@@ -56,6 +56,7 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
     layers = [
         _tied(joint),
         choose(preset, pairs=1, kind=_kind(settings, start), adapt=None if start is None else start.config.model),
+        _beginning(settings),
         _model_of(start),
         {} if start is None else {"data": {"max_length": start.config.data.max_length}},
         settings,
@@ -154,8 +155,9 @@ def resolve(
     learned: dict[str, Any] = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
     if start is not None:
         learned = {"tokenizer": to_dict(start.config.tokenizer)}
-    values = merge(_tied(joint), chosen, _model_of(start), settings, epochs, {"model": sizes}, learned)
-    return from_dict(RunConfig, merge(values, {"data": to_dict(data)}))
+    by_itself = merge(_tied(joint), chosen, _beginning(settings), _model_of(start))
+    values = merge(by_itself, settings, epochs, {"model": sizes}, learned, {"data": to_dict(data)})
+    return from_dict(RunConfig, values)
 
 
 def bound(
@@ -243,6 +245,12 @@ def _kind(settings: Mapping[str, Any], start: Bundle | None = None) -> str:
 
 def _model_of(start: Bundle | None) -> dict[str, Any]:
     return {} if start is None else {"model": to_dict(start.config.model)}
+
+
+def _beginning(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Embeddings begin with what suits the positions that were asked for."""
+    waves = settings.get("model", {}).get("positions") == "complex"
+    return {"training": {"embeddings": "random"}} if waves else {}
 
 
 def _tied(joint: bool) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """One run, completely: the settings of all its parts, and the preset that chooses them from the corpus."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
@@ -31,7 +32,10 @@ USED_BY: dict[TaskName, tuple[str, str]] = {
 Effort = Literal["quick", "normal", "thorough"]
 MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0}  # from first file to last score
 
-FEW_PASSES = 15.0  # over the data
+FEW_PASSES = 18.0  # over the data
+# The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is
+# enough.
+DROPOUTS = ((10.0, 0.1), (FEW_PASSES, 0.15), (40.0, 0.2), (70.0, 0.25), (math.inf, 0.3))
 OTHER_SIZES = {"rnn": recurrent_sizes, "conv": convolutional_sizes}  # of the kinds of translators but Transformers
 
 VOCABULARY = Rule(
@@ -132,9 +136,9 @@ def choose(
     """Model and training settings as plain values, for a corpus of so many pairs and about so many passes over it.
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
-    that size; if there is time for a few passes only, what learns fastest. A size by name takes its own. `passes` None:
-    as many as are useful. `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it
-    is; with `adapters` it does that by itself, and they may learn fast.
+    that size; a small one also what learns fastest, and as much dropout as the passes need. A size by name takes its
+    own. `passes` None: as many as are useful. `kind`: of the model. `adapt`: this model is trained already, and is to
+    stay close to what it is; with `adapters` it does that by itself, and they may learn fast.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
@@ -152,9 +156,13 @@ def choose(
     if kind in OTHER_SIZES:
         return {"model": {"kind": kind, **OTHER_SIZES[kind](size)}, "training": training | _other_training(size)}
     model = sizes(size)
-    if recipe == "auto" and size == "tiny" and passes is not None and passes < FEW_PASSES:
-        model |= {"residual_dropout": 0.1, "activation": "silu", "tie_embeddings": "none"}
-        training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
+    if recipe == "auto" and size == "tiny":
+        passes = training["epochs"] if passes is None else passes
+        dropout = next(rate for most, rate in DROPOUTS if passes < most)
+        model |= {"residual_dropout": dropout, "activation": "silu", "tie_embeddings": "none"}
+        training |= {"batch_tokens": 1024, "embeddings": "related"}
+        if passes < FEW_PASSES:
+            training |= {"learning_rate": 0.005, "warmup_steps": 300}
     return {"model": model, "training": training}
 
 

@@ -65,6 +65,12 @@ def test_settings_of_chosen_parts(model: dict[str, Any]) -> None:
     check_settings({"model": model}, "tiny", None)
 
 
+def test_complex_positions_begin_with_chance() -> None:
+    check_settings({"model": {"positions": "complex"}}, "auto", None)
+    with pytest.raises(ConfigError, match=r"^training\.embeddings"):
+        check_settings({"model": {"positions": "complex"}, "training": {"embeddings": "related"}}, "auto", None)
+
+
 # --- starting from a bundle -------------------------------------------------------------------------------------------
 
 OTHER = {
@@ -77,7 +83,7 @@ OTHER = {
     "norm": "rmsnorm",
     "share_layers": "all",
     "heads": "branched",
-    "tie_embeddings": "none",
+    "tie_embeddings": "target",
 }
 
 

@@ -4,10 +4,11 @@ import pytest
 
 from attendo.config import from_dict, merge, read_yaml, to_dict, to_yaml
 from attendo.errors import ConfigError
-from attendo.models.presets import PresetName, sizes
+from attendo.models.presets import PresetName
 from attendo.models.settings import TransformerConfig
 from attendo.recipe import FEW_PASSES, RECIPES, DataConfig, RecipeName, RunConfig, choose, intervals
 
+SIZE = ("n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads", "norm_place")
 VOCABULARY = {"model": {"source_vocab_size": 400, "target_vocab_size": 400}, "data": {"source": "a.tsv"}}
 
 
@@ -32,20 +33,31 @@ def test_every_choice_is_a_valid_config_with_an_end(recipe: RecipeName, pairs: i
     [(1_000, "tiny"), (149_999, "tiny"), (150_000, "small"), (1_999_999, "small"), (2_000_000, "base")],
 )
 def test_auto_takes_the_size_that_fits_the_corpus(pairs: int, name: PresetName) -> None:
-    assert choose("auto", pairs=pairs) == choose(name, pairs=pairs)
-    assert choose("auto", pairs=pairs)["model"] == sizes(name)
+    chosen, named = choose("auto", pairs=pairs), choose(name, pairs=pairs)
+    if name == "tiny":  # which is also given what pays for a small corpus
+        chosen, named = ({key: value for key, value in one["model"].items() if key in SIZE} for one in (chosen, named))
+    assert chosen == named
 
 
-def test_few_passes_take_what_learns_fastest() -> None:
-    few = config_of("auto", pairs=29_000, passes=FEW_PASSES - 1)
-    many = config_of("auto", pairs=29_000, passes=FEW_PASSES)
-    assert many == config_of("auto", pairs=29_000)
-    assert isinstance(few.model, TransformerConfig)
-    assert isinstance(many.model, TransformerConfig)
-    assert few.model.residual_dropout < many.model.residual_dropout
-    assert few.training.batch_tokens < many.training.batch_tokens
-    assert few.training.embeddings == "related"
+def test_the_more_passes_the_more_dropout() -> None:
+    rates = []
+    for passes in (1, 9, 17, 39, 69, 1000):
+        config = config_of("auto", pairs=29_000, passes=passes)
+        assert isinstance(config.model, TransformerConfig)
+        rates.append(config.model.residual_dropout)
+        assert config.training.embeddings == "related"
+    assert rates == sorted(rates)
+    assert (rates[0], rates[-1]) == (0.1, 0.3)
+    assert config_of("auto", pairs=29_000) == config_of("auto", pairs=29_000, passes=1_800_000 / 29_000)
     assert config_of("tiny", pairs=29_000, passes=1) == config_of("tiny", pairs=29_000)
+    assert config_of("small", pairs=29_000, passes=1) == config_of("small", pairs=29_000)
+
+
+def test_few_passes_are_taken_in_longer_strides() -> None:
+    few = config_of("auto", pairs=29_000, passes=FEW_PASSES - 1).training
+    many = config_of("auto", pairs=29_000, passes=FEW_PASSES).training
+    assert few.learning_rate > many.learning_rate
+    assert few.warmup_steps < many.warmup_steps
 
 
 def test_small_corpora_are_read_more_often() -> None:
