@@ -19,6 +19,7 @@ RECIPES: tuple[str, ...] = ("auto", *get_args(PresetName))  # of translators
 
 TaskName = Literal["translate", "language-model", "masked-language-model", "classify", "denoise", "classify-images"]
 TASKS: tuple[str, ...] = get_args(TaskName)
+WITH_RELATED: tuple[TaskName, ...] = ("translate", "masked-language-model", "classify")  # embeddings
 # What a bundle of each task is, and the command that puts it to work.
 USED_BY: dict[TaskName, tuple[str, str]] = {
     "translate": ("a translator", "translate"),
@@ -111,8 +112,8 @@ class RunConfig(Settings):
     adapt_from: str | None = None  # the bundle whose weights and tokenizer the run starts from
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
-        if self.training.embeddings == "related" and self.task != "translate":
-            yield "training.embeddings", "related ones come from pairs of text, so they need the task translate"
+        if self.training.embeddings == "related" and self.task not in WITH_RELATED:
+            yield "training.embeddings", f"related ones are there for the tasks {', '.join(WITH_RELATED)}"
         waves = isinstance(self.model, LayerConfig) and self.model.positions == "complex"
         if self.training.embeddings == "related" and waves:
             yield "training.embeddings", "related ones are vectors, and complex positions have waves instead"

@@ -1,20 +1,24 @@
-"""What a translator's embeddings begin with."""
+"""What embeddings begin with."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from attendo.config import from_dict
-from attendo.data.cooccurrence import related_vectors
+from attendo.data.cooccurrence import neighbours_vectors, related_vectors
 from attendo.data.prepare import Prepared, prepare
 from attendo.data.store import PairStore
 from attendo.errors import ConfigError
+from attendo.models.bert import TextEncoder
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.family import build_model
 from attendo.models.settings import TranslationConfig
-from attendo.recipe import RunConfig
+from attendo.recipe import DataConfig, RunConfig, TokenizerConfig
 from attendo.reporting import Silent
+from attendo.tasks import classify, masked
+from attendo.tasks.task import Task
 from attendo.tasks.translate import TASK
 from attendo.text.corpus import CorpusFiles
 
@@ -100,3 +104,42 @@ def test_random_ones_stay_as_they_were_drawn(prepared: Prepared) -> None:
 def test_what_cannot_have_them(prepared: Prepared) -> None:
     with pytest.raises(ConfigError, match=r"training\.embeddings"):
         config_of(prepared, "related", positions="complex", tie_embeddings="none")
+
+
+@pytest.mark.parametrize("task", [masked.TASK, classify.TASK], ids=["masked", "classify"])
+def test_models_of_one_text_can_have_them_as_well(task: Task, tmp_path: Path) -> None:
+    lines = made_up(60)
+    (tmp_path / "a.tsv").write_text("".join(f"{number % 3}\t{line}\n" for number, line in enumerate(lines)))
+    (tmp_path / "a.txt").write_text("".join(f"{line}\n" for line in lines))
+    path = str(tmp_path / ("a.tsv" if task is classify.TASK else "a.txt"))
+    settings = {
+        "model": {"d_model": 26, "n_heads": 2, "d_ff": 17, "n_layers": 1},
+        "training": {"embeddings": "related"},
+    }
+    data = from_dict(DataConfig, {"source": path, "max_length": 61})
+    corpus = task.prepare(data, TokenizerConfig(vocab_size=300), None, tmp_path / ".cache", Silent())
+    assert isinstance(corpus, Prepared)
+    config = task.resolve(settings, "auto", data, corpus, None, speed=1.0)
+    torch.manual_seed(3)
+    model = build_model(config.model)
+    assert isinstance(model, TextEncoder)
+    before_VD, weight_VD = model.encoder.embedding.weight.detach().clone(), model.encoder.embedding.weight
+    task.begin(model, corpus, config)
+    expected_VD = neighbours_vectors(corpus.store.source, size=len(weight_VD), d_model=26)
+    seen_V = expected_VD.any(dim=1)
+    assert 0 < seen_V.sum() < len(seen_V)
+    assert torch.equal(weight_VD[seen_V], expected_VD[seen_V])
+    assert torch.equal(weight_VD[~seen_V], before_VD[~seen_V])
+
+
+def test_a_language_model_cannot() -> None:
+    with pytest.raises(ConfigError, match=r"training\.embeddings .* translate, masked-language-model, classify"):
+        from_dict(
+            RunConfig,
+            {
+                "task": "language-model",
+                "data": {"source": "a.txt"},
+                "model": {"kind": "gpt", "vocab_size": 300},
+                "training": {"embeddings": "related"},
+            },
+        )

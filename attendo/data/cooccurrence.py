@@ -60,6 +60,13 @@ def neighbours_vectors(side: Side, *, size: int, d_model: int) -> Tensor:
     return _vectors(_count(len(side), lambda some: _neighbours(side, some, 0), size), d_model)
 
 
+def take_over(weight_VD: Tensor, vectors_VD: Tensor) -> None:
+    """Gives an embedding the vectors of the pieces that occur; the others stay as they are."""
+    seen_V = vectors_VD.any(dim=1)
+    with torch.no_grad():
+        weight_VD[seen_V] = vectors_VD[seen_V].to(weight_VD)
+
+
 def _vectors(counts: Counts, d_model: int) -> Tensor:
     information_VV = positive_information(counts)
     vectors_VD = _singular(information_VV, d_model)

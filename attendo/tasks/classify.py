@@ -195,6 +195,7 @@ TASK = Task(
     resolve=resolve,
     examples=rows_of,
     inherit=inherit,
+    begin=text_plan.begin,
     announce=text_plan.announce,
     judge=LabelJudge,
     appraise=appraise,

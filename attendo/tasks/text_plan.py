@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from attendo.bundle import Bundle
 from attendo.config import from_dict, merge, to_dict
+from attendo.data.cooccurrence import neighbours_vectors, take_over
 from attendo.data.prepare import Prepared
 from attendo.data.texts import Unit, prepare_texts
 from attendo.errors import ConfigError
+from attendo.models.bert import TextEncoder
 from attendo.models.presets import PresetName
 from attendo.plan import (
     UNKNOWN_VOCABULARY,
@@ -137,6 +141,14 @@ def prepare(
         cache=cache,
         reporter=reporter,
     )
+
+
+def begin(model: nn.Module, corpus: Prepared, config: RunConfig) -> None:
+    """Gives the embeddings vectors of what stands near their pieces, if the settings say so."""
+    if config.training.embeddings == "related":
+        assert isinstance(model, TextEncoder)
+        weight_VD = model.encoder.embedding.weight
+        take_over(weight_VD, neighbours_vectors(corpus.store.source, size=len(weight_VD), d_model=weight_VD.shape[1]))
 
 
 def max_length_of(settings: Mapping[str, Any]) -> int:

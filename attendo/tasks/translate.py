@@ -10,7 +10,7 @@ from torch import nn
 
 from attendo.alignment.fitting import fit_view
 from attendo.bundle import Bundle, load_weights, plain_json
-from attendo.data.cooccurrence import related_vectors
+from attendo.data.cooccurrence import related_vectors, take_over
 from attendo.data.loader import Pairs
 from attendo.data.prepare import Prepared, open_prepared, prepare
 from attendo.data.store import PairStore
@@ -85,10 +85,8 @@ def begin(model: nn.Module, prepared: Prepared, config: RunConfig) -> None:
         shared=source is target,
         d_model=source.shape[1],
     )
-    with torch.no_grad():
-        for weight, vectors_VD in zip((source, target, output), (*vectors, vectors[1]), strict=True):
-            seen = vectors_VD.any(dim=1)
-            weight[seen] = vectors_VD[seen].to(weight)
+    for weight, vectors_VD in zip((source, target, output), (*vectors, vectors[1]), strict=True):
+        take_over(weight, vectors_VD)
 
 
 def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:

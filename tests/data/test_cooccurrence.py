@@ -10,7 +10,15 @@ import pytest
 import torch
 
 from attendo.data import cooccurrence
-from attendo.data.cooccurrence import CLOSE, SMOOTHING, WINDOW, count, positive_information, related_vectors
+from attendo.data.cooccurrence import (
+    CLOSE,
+    SMOOTHING,
+    WINDOW,
+    count,
+    neighbours_vectors,
+    positive_information,
+    related_vectors,
+)
 from attendo.data.store import PairStore, StoreWriter, open_store
 
 SOURCE_SIZE, TARGET_SIZE = 23, 29
@@ -113,3 +121,13 @@ def test_pieces_of_one_topic_are_alike_in_both_languages(tmp_path):
     source_VD, target_VD = related_vectors(pairs, source_size=60, target_size=60, shared=False, d_model=16)
     likeness = torch.nn.functional.normalize(source_VD[4:54], dim=1) @ torch.nn.functional.normalize(target_VD, dim=1).T
     assert torch.equal((likeness.argmax(dim=1) - 7) // 5, torch.arange(50) // 5)
+
+
+def test_texts_without_translations_have_their_neighbours(pairs, tmp_path):
+    texts = [pairs.source[number].tolist() for number in range(len(pairs))]
+    alone = stored(tmp_path / "alone", texts, [[] for _ in texts])
+    expected_VD, _ = related_vectors(alone, source_size=19, target_size=19, shared=True, d_model=7)
+    found_VD = neighbours_vectors(pairs.source, size=19, d_model=7)
+    assert found_VD.shape == (19, 7)
+    torch.testing.assert_close(found_VD, expected_VD)
+    assert found_VD.any()
