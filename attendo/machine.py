@@ -167,7 +167,7 @@ def usual_speed(device: "torch.device") -> float:
     library = native.name()
     if library is None:
         return 6_000.0 * cores()
-    return (14_000.0 if native.multiplies_bfloat16(library) else 9_500.0) * cores()
+    return (12_000.0 if native.multiplies_bfloat16(library) else 9_000.0) * cores()
 
 
 def free_memory() -> int | None:

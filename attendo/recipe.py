@@ -36,7 +36,7 @@ MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0
 FEW_PASSES = 18.0  # over the data
 # The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is
 # enough.
-DROPOUTS = ((10.0, 0.1), (FEW_PASSES, 0.15), (40.0, 0.2), (70.0, 0.25), (math.inf, 0.3))
+DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (80.0, 0.25), (math.inf, 0.3))
 OTHER_SIZES = {"rnn": recurrent_sizes, "conv": convolutional_sizes}  # of the kinds of translators but Transformers
 
 VOCABULARY = Rule(
