@@ -236,6 +236,8 @@ def _checked(value: Any, hint: Any, key: str) -> Any:
             return value
         return _checked(value, next(part for part in arguments if part is not type(None)), key)
     if origin is Literal:
+        if value is False and "off" in arguments:  # as YAML 1.1 reads the word off
+            value = "off"
         if value not in arguments:
             near = difflib.get_close_matches(str(value), [str(choice) for choice in arguments], n=1)
             hint_words = f" (did you mean {near[0]}?)" if near else ""

@@ -160,6 +160,17 @@ def test_values_are_brought_to_their_type() -> None:
     assert from_dict(Kitchen, {"languages": None, "oven": {"watts": 5, "limit": None}}).oven.limit is None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fan(Settings):
+    speed: Literal["auto", "off"] = "auto"
+
+
+def test_off_may_be_written_without_quotes() -> None:
+    assert from_dict(Fan, parse_assignments(["speed=off"])) == Fan(speed="off")
+    with pytest.raises(ConfigError, match="speed = True: must be one of auto, off"):
+        from_dict(Fan, parse_assignments(["speed=on"]))
+
+
 def test_defaults_stand_where_nothing_is_given() -> None:
     assert from_dict(Kitchen, {}) == Kitchen()
     assert from_dict(Kitchen, {"spare": {"watts": 3}}).spare == Oven(watts=3)
