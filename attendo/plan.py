@@ -81,6 +81,15 @@ def check_groups(settings: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name} = {settings[name]!r}: must be a group of settings, or be left out.")
 
 
+def is_bounded(settings: Mapping[str, Any], start: Bundle | None) -> bool:
+    """Whether the settings say how long, so that the preset need not.
+
+    Time is there to be used, but what is trained already needs a few epochs, however much of it there is.
+    """
+    given = settings.get("training", {})
+    return any(given.get(name) is not None for name in BOUNDS if start is None or name != "minutes")
+
+
 def check_noise(settings: Mapping[str, Any], *, wanted: bool) -> None:
     if settings.get("noise") is not None and not wanted:
         raise ConfigError(f"noise = {settings['noise']}: nothing is hidden in this task. Leave it out (--style, too).")
@@ -148,8 +157,7 @@ def resolve(
         adapt=None if start is None else start.config.model,
         adapters=bool(settings.get("training", {}).get("lora_rank")),
     )
-    bounded = any(settings.get("training", {}).get(name) is not None for name in BOUNDS)
-    epochs = {} if bounded else {"training": {"epochs": chosen["training"]["epochs"]}}
+    epochs = {} if is_bounded(settings, start) else {"training": {"epochs": chosen["training"]["epochs"]}}
     del chosen["training"]["epochs"]
     joint = prepared.tokenizers.joint
     learned: dict[str, Any] = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
@@ -199,9 +207,12 @@ def steps_of_pass(training: TrainingConfig, pairs: Pairs, seed: int) -> float:
 def misfit(prepared: Prepared, start: Bundle) -> str | None:
     """Why the tokenizer of the bundle that a run starts from suits its text badly, in words; None if it does not."""
     reasons = []
-    now, before = _pieces_per_word(prepared.facts), _pieces_per_word(start.data())
-    if now is not None and before is not None and now > MORE_PIECES * before:
-        reasons.append(f"words have {now:.1f} pieces, and had {before:.1f} in the text it was learned from")
+    now, known = _pieces_per_word(prepared.facts), _pieces_per_word(start.data())
+    before = {side: known.get(side, max(known.values())) for side in now} if known else now
+    side = max(now, key=lambda side: now[side] / before[side], default="")
+    if now and now[side] > MORE_PIECES * before[side]:
+        had = f"and had {before[side]:.1f} in the text it was learned from"
+        reasons.append(f"words of the {side} have {now[side]:.1f} pieces, {had}")
     sides = (prepared.tokenizers.source, prepared.store.source), (prepared.tokenizers.target, prepared.store.target)
     shares = [tokenizer.unknown_share(side.ids) for tokenizer, side in sides]
     if max(shares) > MANY_UNKNOWN:
@@ -214,11 +225,13 @@ def misfit(prepared: Prepared, start: Bundle) -> str | None:
     )
 
 
-def _pieces_per_word(facts: Mapping[str, Any]) -> float | None:
-    """None where a bundle does not say, or there are no words."""
-    if not facts.get("words") or "pairs" not in facts:
-        return None
-    return float((sum(facts["tokens_per_epoch"].values()) - 2 * facts["pairs"]["kept"]) / facts["words"])
+def _pieces_per_word(facts: Mapping[str, Any]) -> dict[str, float]:
+    """Of each side; nothing where a bundle does not say, or there are no words. A text alone is a source."""
+    tokens, words = facts.get("tokens_per_epoch", {}), facts.get("words_of_sides", {})
+    if "pairs" not in facts:
+        words = {"source": facts.get("words", 0)}
+    ends = facts.get("pairs", {}).get("kept", 0)
+    return {side: (tokens[side] - ends) / words[side] for side in words if words[side] and tokens.get(side)}
 
 
 def next_folder(data: DataConfig) -> Path:
@@ -227,12 +240,13 @@ def next_folder(data: DataConfig) -> Path:
 
 
 def _passes(training: Mapping[str, Any], facts: Mapping[str, Any], speed: float) -> float | None:
-    """About how often the time that was given lets training go over the data; None: as often as is useful."""
+    """About how often what was given lets training go over the data; None: as often as is useful."""
+    bounds = []
     if training.get("epochs") is not None:
-        return float(training["epochs"])
-    if training.get("minutes") is None:
-        return None
-    return 60 * training["minutes"] * speed / sum(facts["tokens_per_epoch"].values())
+        bounds.append(float(training["epochs"]))
+    if training.get("minutes") is not None:
+        bounds.append(60 * training["minutes"] * speed / sum(facts["tokens_per_epoch"].values()))
+    return min(bounds, default=None)
 
 
 def _kind(settings: Mapping[str, Any], start: Bundle | None = None) -> str:

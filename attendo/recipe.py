@@ -34,6 +34,8 @@ Effort = Literal["quick", "normal", "thorough"]
 MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0}  # from first file to last score
 
 FEW_PASSES = 18.0  # over the data
+FEWEST_PASSES = 2.0  # for which it pays to take a larger model
+COSTS = {"small": 7.0, "base": 40.0}  # times as long as `tiny` takes for the same text
 # The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is
 # enough.
 DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (80.0, 0.25), (math.inf, 0.3))
@@ -121,6 +123,8 @@ class RunConfig(Settings):
             yield "training.bpe_dropout", f"leaves out merges, and a tokenizer of kind {self.tokenizer.kind} has none"
         if self.training.bpe_dropout and self.model.longest_target is not None:
             yield "training.bpe_dropout", "makes texts longer, for which learned positions have no vectors"
+        if self.training.frozen_layers and self.adapt_from is None:
+            yield "training.frozen_layers", "keeps what layers have learned: start from a model (--from BUNDLE)"
         if self.training.lora_rank and self.adapt_from is None:
             yield "training.lora_rank", "adapts a model that is trained already: start from one (--from BUNDLE)"
 
@@ -143,7 +147,7 @@ def choose(
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
-    size: PresetName = _size_for(pairs) if recipe == "auto" else recipe  # type: ignore[assignment]
+    size: PresetName = _size_for(pairs, passes) if recipe == "auto" else recipe  # type: ignore[assignment]
     training = _training_for(size, pairs)
     if adapt is not None:
         training |= {
@@ -173,10 +177,12 @@ def _other_training(size: PresetName) -> dict[str, Any]:
     return {"schedule": "cosine", "learning_rate": rates[size], "warmup_steps": 500, "clip_norm": 1.0}
 
 
-def _size_for(pairs: int) -> PresetName:
-    if pairs < 150_000:
-        return "tiny"
-    return "small" if pairs < 2_000_000 else "base"
+def _size_for(pairs: int, passes: float | None) -> PresetName:
+    """The largest that so many pairs can fill, if there is time to read them a few times; passes: of `tiny`."""
+    for size, fewest_pairs in (("base", 2_000_000), ("small", 150_000)):
+        if pairs >= fewest_pairs and (passes is None or passes >= FEWEST_PASSES * COSTS[size]):
+            return size  # type: ignore[return-value]
+    return "tiny"
 
 
 def _training_for(size: PresetName, pairs: int) -> dict[str, Any]:

@@ -199,6 +199,8 @@ def test_a_classifier_learns_from_nothing_and_from_a_masked_language_model(
     bundle = run.train(settings=tuned, out=tmp_path / "tuned")
     before, after = start.weights(), bundle.weights()
     assert bundle.tokenizers == start.tokenizers
+    with pytest.raises(ConfigError, match=r"training\.frozen_layers = 9: the encoder has 2 layers"):
+        run.train(settings=merge(tuned, {"training": {"frozen_layers": 9}}), out=tmp_path / "wrong")
     for name in after:
         frozen = name.startswith(("encoder.embedding.", "encoder.blocks.0."))
         if frozen:
@@ -248,7 +250,7 @@ MISTAKES = [
     ("gpt", {"task": "guess"}, r"task = 'guess': must be one of translate, language-model"),
     ("bert", {"noise": {"masked": 0.9, "replaced": 0.5}}, r"noise\.masked = 0\.9: and replaced \(0\.5\)"),
     ("classifier", {"data": {"more": ["other.tsv"]}}, r"other\.tsv: a classifier learns from one file"),
-    ("classifier", {"training": {"frozen_layers": 9}}, r"training\.frozen_layers = 9: the encoder has 2 layers"),
+    ("classifier", {"training": {"frozen_layers": 1}}, r"training\.frozen_layers = 1: .* start from a model \(--from"),
 ]
 
 

@@ -145,6 +145,16 @@ def test_labels_keep_what_was_learned_of_them(settings: dict[str, Any], trained_
         assert same == (label != "zz new")
 
 
+def test_layers_can_stay_as_they_are(settings: dict[str, Any], trained_run: Bundle, tmp_path: Path) -> None:
+    training = {**settings["training"], "steps": 2, "frozen_layers": 1}
+    more = {**settings, "model": {}, "training": training, "adapt_from": str(trained_run.path)}
+    before, after = trained_run.weights(), run.train(settings=more, out=tmp_path / "more").weights()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved
+    assert not any(name.startswith(("encoder.patches.", "encoder.blocks.0.")) for name in moved)
+    assert any(name.startswith("encoder.blocks.1.") for name in moved)
+
+
 def test_the_preset_suits_digits(tmp_path: Path) -> None:
     images, labels = some_pictures(43)
     pictures = np.pad(images, ((0, 0), (9, 9), (9, 9)))
@@ -179,6 +189,12 @@ def test_patches_are_as_large_as_divides_both_sides() -> None:
         ({"model": {"kind": "gpt"}}, "unknown setting model|model.kind = 'gpt'"),
         ({"model": {"poolling": "mean"}}, "unknown setting model.poolling. Did you mean model.pooling"),
         ({"data": {"more": ["other"]}}, "other: pictures come from one folder"),
+        ({"training": {"r_drop": 1.0}}, "training.r_drop = 1.0: belongs to pairs of texts"),
+        ({"data": {"reverse": True}}, "data.reverse = True: belongs to pairs of texts"),
+        ({"tokenizer": {"vocab_size": 300}}, "tokenizer.vocab_size = 300: pictures are not cut into pieces"),
+        ({"model": {"word_dropout": 0.1}}, "model.word_dropout = 0.1: has no effect, since it belongs to texts"),
+        ({"model": {"max_distance": 3}}, "model.max_distance = 3: has no effect"),
+        ({"training": {"frozen_layers": 1}}, "training.frozen_layers = 1: .* start from a model"),
         ({"noise": {"shfit": 1}}, "unknown setting noise.shfit. Did you mean noise.shift"),
     ],
 )

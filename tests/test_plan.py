@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from attendo.bundle import Bundle
 from attendo.errors import ConfigError
 from attendo.models.settings import RATES, TransformerConfig
-from attendo.plan import check_settings, with_effort
+from attendo.plan import check_settings, is_bounded, misfit, with_effort
 
 from .trained import Trained
 
@@ -107,6 +109,51 @@ def test_learned_positions_are_those_of_the_bundle_to_start_from(trained: Traine
     check_settings({}, "auto", start)
     with pytest.raises(ConfigError, match=r"model\.n_positions = 128: .* data\.max_length \(100\)"):
         check_settings({"data": {"max_length": 100}}, "auto", start)
+
+
+def test_what_is_trained_already_needs_a_few_epochs_however_much_time_there_is(trained: Trained) -> None:
+    minutes, steps = {"training": {"minutes": 10.0}}, {"training": {"steps": 3}}
+    assert is_bounded(minutes, None)
+    assert not is_bounded(minutes, trained.bundle)
+    assert is_bounded(steps, None)
+    assert is_bounded(steps, trained.bundle)
+    assert not is_bounded({}, None)
+
+
+# --- a tokenizer that does not fit ------------------------------------------------------------------------------------
+
+
+def sides(source: float, target: float) -> dict[str, Any]:
+    """100 pairs of ten words a side, each of so many pieces."""
+    words = {"source": 1000, "target": 1000}
+    tokens = {"source": int(1000 * source) + 100, "target": int(1000 * target) + 100}
+    return {"pairs": {"kept": 100}, "words": 2000, "words_of_sides": words, "tokens_per_epoch": tokens}
+
+
+TEXTS = {"texts": {"rows": 7}, "words": 1000, "tokens_per_epoch": {"source": 1300}}  # of a model of one text
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "words"),
+    [
+        (sides(1.3, 1.4), sides(1.2, 1.3), None),
+        (sides(1.2, 2.0), sides(1.2, 1.3), "words of the target have 2.0 pieces, and had 1.3"),  # one side, of two
+        (sides(2.5, 1.0), sides(1.2, 1.3), "words of the source have 2.5 pieces, and had 1.2"),
+        (sides(1.3, 1.3), TEXTS, None),
+        (sides(1.3, 2.1), TEXTS, "words of the target have 2.1 pieces, and had 1.3"),
+        (sides(9.0, 9.0), {}, None),  # nobody knows
+    ],
+)
+def test_a_tokenizer_that_fits_one_side_badly(
+    now: dict[str, Any], before: dict[str, Any], words: str | None, trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bundle, "data", lambda _: before)
+    no_text = SimpleNamespace(ids=np.array([], dtype=np.int64))
+    store = SimpleNamespace(source=no_text, target=no_text)
+    corpus: Any = SimpleNamespace(facts=now, tokenizers=trained.bundle.tokenizers, store=store)
+    found = misfit(corpus, trained.bundle)
+    assert (found is None) == (words is None)
+    assert words is None or words in (found or "")
 
 
 def test_an_effort_is_a_name_for_minutes() -> None:

@@ -39,6 +39,15 @@ def test_auto_takes_the_size_that_fits_the_corpus(pairs: int, name: PresetName) 
     assert chosen == named
 
 
+def test_auto_takes_a_smaller_size_where_the_time_is_short() -> None:
+    def size(pairs: int, passes: float | None) -> int:
+        return int(choose("auto", pairs=pairs, passes=passes)["model"]["d_model"])
+
+    assert [size(200_000, passes) for passes in (2, 13, 14, None)] == [128, 128, 256, 256]
+    assert [size(3_000_000, passes) for passes in (2, 14, 79, 80, None)] == [128, 256, 256, 512, 512]
+    assert [size(1_000, passes) for passes in (2, 1000, None)] == [128, 128, 128]
+
+
 def test_the_more_passes_the_more_dropout() -> None:
     rates = []
     for passes in (1, 9, 17, 39, 69, 1000):

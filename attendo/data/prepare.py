@@ -56,7 +56,11 @@ class Survey:
     """The first reading: which pairs are for validation, and how many words there are."""
 
     is_valid: NDArray[np.bool_]
-    n_words: int
+    words: dict[str, int]  # of each side
+
+    @property
+    def n_words(self) -> int:
+        return sum(self.words.values())
 
 
 def tokenizers_key(tokenizers: TokenizerPair | None, *learned: object) -> tuple[str | None, list[object] | None]:
@@ -121,6 +125,7 @@ def prepare(
             "pairs": counts,
             "tokens_per_epoch": {side: end + counts["kept"] for side, end in writer.ends.items()},  # with EOS
             "words": survey.n_words,
+            "words_of_sides": survey.words,
             "vocab_size": vocab_size,
             "fingerprint": digest,
             "validation": "held out" if valid_files is None else valid_files.source,
@@ -147,16 +152,17 @@ def open_prepared(folder: Path) -> Prepared | None:
 def _survey(files: CorpusFiles, *, hold_out: bool, reporter: Reporter) -> Survey:
     hashes: list[NDArray[np.uint64]] = []
     whole: list[NDArray[np.bool_]] = []  # only pairs that will not be dropped are worth holding out
-    n_words = 0
+    words = {"source": 0, "target": 0}
     for chunk in _chunks(reporter.track(read_pairs(files), "Reading"), CHUNK):
         hashes.append(np.fromiter((source_hash(source) for source, _ in chunk), dtype=np.uint64, count=len(chunk)))
         whole.append(np.fromiter(map(_is_whole, chunk), dtype=np.bool_, count=len(chunk)))
-        n_words += sum(count_words(source) + count_words(target) for source, target in chunk)
+        words["source"] += sum(count_words(source) for source, _ in chunk)
+        words["target"] += sum(count_words(target) for _, target in chunk)
     is_whole = np.concatenate(whole)
     is_valid = np.zeros(len(is_whole), dtype=np.bool_)
     if hold_out:
         is_valid[is_whole] = held_out(np.concatenate(hashes)[is_whole])
-    return Survey(is_valid, n_words)
+    return Survey(is_valid, words)
 
 
 def _learn(

@@ -430,6 +430,12 @@ class VisionConfig(LayerConfig):
         if self.span != "full":
             yield "span", "is a distance in a text, and patches stand in rows and columns; use 'full'"
 
+    def unused(self) -> Iterator[tuple[str, str]]:
+        yield from super().unused()
+        for key in ("n_positions", "position_offset", "sinusoid_layout", "word_dropout"):
+            if getattr(self, key) != getattr(type(self), key):
+                yield key, "it belongs to texts, and these are pictures"
+
     def in_words(self) -> str:
         pictures = f"{self.height} × {self.width} pixels in patches of {self.patch} × {self.patch}"
         return f"{pictures}, {self.n_layers} layers, {self._sizes()}"

@@ -22,12 +22,12 @@ from attendo.machine import DeviceName
 from attendo.models.presets import PresetName, vision_sizes
 from attendo.models.settings import VisionConfig
 from attendo.pictures import PictureClassifier
-from attendo.plan import check_model_kept
+from attendo.plan import check_groups, check_model_kept, check_used, is_bounded
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks.task import Appraisal, Judge, Task, Verdict
+from attendo.tasks.text_plan import check_of_pairs
 from attendo.training.loop import Validation
-from attendo.training.settings import BOUNDS
 from attendo.translator import exponential
 
 AT_A_STEP = 128  # pictures of a batch
@@ -64,6 +64,11 @@ def chosen(
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
     """Finds mistakes in the settings before any work is done, with stand-ins for what only the pictures can tell."""
+    check_groups(settings)
+    check_of_pairs(settings)
+    for key, value in settings.get("tokenizer", {}).items():
+        if value != getattr(TokenizerConfig(), key, None):
+            raise ConfigError(f"tokenizer.{key} = {value!r}: pictures are not cut into pieces of text. Leave it out.")
     layers = merge({"data": {"source": ""}}, chosen(preset, start, settings, height=1, width=1), settings)
     patch = layers["model"].get("patch")
     sides = {"height": patch, "width": patch} if isinstance(patch, int) and patch > 0 else {}
@@ -75,6 +80,7 @@ def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None)
             raise ConfigError(f"model.{key}: follows from the pictures. Leave it out; data.size sets height and width.")
     if config.data.more:
         raise ConfigError(f"{config.data.more[0]}: pictures come from one folder or file. Put all of them in one.")
+    check_used(settings, config)
     if start is not None:
         check_model_kept(settings, config, start)
 
@@ -108,7 +114,7 @@ def resolve(
     if start is not None:  # its weights belong to its own scale
         scale = {}
     values = chosen(preset, start, settings, height=height, width=width)
-    if any(settings.get("training", {}).get(name) is not None for name in BOUNDS):
+    if is_bounded(settings, start):
         del values["training"]["epochs"]
     config = from_dict(RunConfig, merge(values, settings, {"model": {**known, **scale}, "data": to_dict(data)}))
     if "batch_tokens" in settings.get("training", {}):

@@ -21,10 +21,11 @@ from attendo.plan import (
     check_noise,
     check_tokenizer_kept,
     check_used,
+    is_bounded,
 )
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
-from attendo.training.settings import BOUNDS, TrainingConfig
+from attendo.training.settings import TrainingConfig
 
 # What belongs to pairs of texts, and would do nothing here.
 OF_PAIRS = {
@@ -92,11 +93,7 @@ def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, 
     """
     check_groups(settings)
     check_noise(settings, wanted="noise" in chosen)
-    for group, keys in OF_PAIRS.items():
-        for key in keys:
-            value = settings.get(group, {}).get(key)
-            if value is not None and value != _default(group, key):
-                raise ConfigError(f"{group}.{key} = {value!r}: belongs to pairs of texts, and there are none here.")
+    check_of_pairs(settings)
     config = from_dict(
         RunConfig, merge({"data": {"source": ""}}, chosen, kept_of(start, chosen), settings, {"model": {**fixed}})
     )
@@ -110,6 +107,14 @@ def check(settings: Mapping[str, Any], start: Bundle | None, *, chosen: Chosen, 
         check_tokenizer_kept(settings, start)
         check_model_kept(settings, config, start, follows=fixed)
     return config
+
+
+def check_of_pairs(settings: Mapping[str, Any]) -> None:
+    for group, keys in OF_PAIRS.items():
+        for key in keys:
+            value = settings.get(group, {}).get(key)
+            if value is not None and value != _default(group, key):
+                raise ConfigError(f"{group}.{key} = {value!r}: belongs to pairs of texts, and there are none here.")
 
 
 def prepare(
@@ -176,7 +181,7 @@ def resolve(
         given = settings.get("model", {}).get(key, value)
         if given != value:
             raise ConfigError(f"model.{key} = {given}: follows from the data, where it is {value}. Leave the key out.")
-    bounded = any(settings.get("training", {}).get(name) is not None for name in BOUNDS)
+    bounded = is_bounded(settings, start)
     training = {key: value for key, value in chosen["training"].items() if not (key == "epochs" and bounded)}
     learned: dict[str, Any] = {"vocab_size": corpus.facts["vocab_size"], "joint": True}
     if start is not None:

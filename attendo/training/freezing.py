@@ -20,7 +20,8 @@ def freeze(model: nn.Module, n_layers: int) -> None:
         raise ConfigError(f"training.frozen_layers = {n_layers}: a {type(model).__name__} has no encoder of layers.")
     if n_layers > len(blocks):
         raise ConfigError(f"training.frozen_layers = {n_layers}: the encoder has {len(blocks)} layers.")
-    for part in (encoder.embedding, *blocks[:n_layers]):
+    below = encoder.patches if hasattr(encoder, "patches") else encoder.embedding
+    for part in (below, *blocks[:n_layers]):
         part.requires_grad_(False)
 
 
