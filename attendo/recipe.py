@@ -38,7 +38,7 @@ FEWEST_PASSES = 2.0  # for which it pays to take a larger model
 COSTS = {"small": 7.0, "base": 40.0}  # times as long as `tiny` takes for the same text
 # The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is
 # enough.
-DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (80.0, 0.25), (math.inf, 0.3))
+DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (120.0, 0.25), (math.inf, 0.3))
 OTHER_SIZES = {"rnn": recurrent_sizes, "conv": convolutional_sizes}  # of the kinds of translators but Transformers
 
 VOCABULARY = Rule(
@@ -141,9 +141,9 @@ def choose(
     """Model and training settings as plain values, for a corpus of so many pairs and about so many passes over it.
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
-    that size; a small one also what learns fastest, and as much dropout as the passes need. A size by name takes its
-    own. `passes` None: as many as are useful. `kind`: of the model. `adapt`: this model is trained already, and is to
-    stay close to what it is; with `adapters` it does that by itself, and they may learn fast.
+    that size; a small one also as much dropout as the passes need, and for a few passes what learns fastest. A size by
+    name takes its own. `passes` None: as many as are useful. `kind`: of the model. `adapt`: this model is trained
+    already, and is to stay close to what it is; with `adapters` it does that by itself, and they may learn fast.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
@@ -163,11 +163,10 @@ def choose(
     model = sizes(size)
     if recipe == "auto" and size == "tiny":
         passes = training["epochs"] if passes is None else passes
-        dropout = next(rate for most, rate in DROPOUTS if passes < most)
-        model |= {"residual_dropout": dropout, "activation": "silu", "tie_embeddings": "none"}
-        training |= {"batch_tokens": 1024, "embeddings": "related"}
+        model |= {"residual_dropout": next(rate for most, rate in DROPOUTS if passes < most)}
         if passes < FEW_PASSES:
-            training |= {"learning_rate": 0.005, "warmup_steps": 300}
+            model |= {"activation": "silu", "tie_embeddings": "none"}
+            training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
     return {"model": model, "training": training}
 
 

@@ -7,14 +7,23 @@ from pathlib import Path
 import pytest
 
 from attendo.config import Settings
-from attendo.data.noise_settings import PictureNoise
-from attendo.models.settings import ConvolutionalConfig, LayerConfig, RecurrentConfig, VisionConfig
+from attendo.data.noise_settings import BartNoise, MaskNoise, PictureNoise, SpanNoise
+from attendo.models.settings import (
+    BertConfig,
+    ClassifierConfig,
+    ConvolutionalConfig,
+    EncoderConfig,
+    GPTConfig,
+    LayerConfig,
+    RecurrentConfig,
+    VisionConfig,
+)
 
 from .test_docs_settings import written
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/family.md").read_text(encoding="utf-8")
 # What follows from the tokenizer, or from the pictures.
-FOLLOWING = {"source_vocab_size", "target_vocab_size", "n_labels", "height", "width", "mean", "deviation"}
+FOLLOWING = {"vocab_size", "source_vocab_size", "target_vocab_size", "n_labels", "height", "width", "mean", "deviation"}
 
 
 def documented(section: str, group: str) -> dict[str, str]:
@@ -37,6 +46,11 @@ def own(kind: type[Settings], base: type[Settings] | None = None) -> dict[str, s
 @pytest.mark.parametrize(
     ("section", "group", "expected"),
     [
+        ("Language models", "model", own(GPTConfig, LayerConfig)),
+        ("Masked language models", "noise", own(MaskNoise)),
+        ("Masked language models", "model", own(BertConfig, EncoderConfig)),
+        ("Classifiers", "model", own(ClassifierConfig, EncoderConfig) | own(EncoderConfig, LayerConfig)),
+        ("Denoising", "noise", own(SpanNoise) | own(BartNoise)),
         ("Recurrent translators", "model", own(RecurrentConfig)),
         ("Convolutional translators", "model", own(ConvolutionalConfig)),
         ("Pictures", "model", own(VisionConfig, LayerConfig)),

@@ -37,7 +37,7 @@ def bundles(settings: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPa
     return {name: run.train(settings=settings[name], preset=preset_of(name), out=folder / name) for name in NAMES}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "llama"])
+@pytest.mark.parametrize("name", NAMES)
 def test_stopped_and_resumed_it_ends_with_the_very_bytes(
     name: str, settings: dict[str, dict[str, Any]], bundles: dict[str, Bundle], tmp_path: Path
 ) -> None:
@@ -71,6 +71,7 @@ def test_the_llama_preset_has_llamas_parts(bundles: dict[str, Bundle]) -> None:
     assert isinstance(model, GPTConfig)
     parts = (model.positions, model.norm, model.norm_place, model.activation, model.n_key_heads, model.embedding_scale)
     assert parts == ("rotary", "rmsnorm", "pre", "swiglu", 2, "one")
+    assert not model.biases and not model.output_bias
     model = bundles["gpt"].config.model
     assert isinstance(model, GPTConfig)
     assert (model.positions, model.n_positions, model.activation) == ("learned", 17, "gelu-tanh")

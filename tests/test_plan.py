@@ -85,7 +85,7 @@ OTHER = {
     "norm": "rmsnorm",
     "share_layers": "all",
     "heads": "branched",
-    "tie_embeddings": "target",
+    "tie_embeddings": "none",
 }
 
 

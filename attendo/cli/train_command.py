@@ -48,7 +48,7 @@ TASKS = ["translate", "language-model", "masked-language-model", "classify", "de
     help="At most 10, 60 or 150 minutes, and what makes the most of them.",
 )
 @click.option("--languages", nargs=2, metavar="SOURCE TARGET", help="Language codes. [from the files]")
-@click.option("--valid-source", type=click.Path(), help="Validation text. [2 % of the pairs, at most 1,000]")
+@click.option("--valid-source", type=click.Path(), help="Validation text. [a part of the data, held out]")
 @click.option("--valid-target", type=click.Path(), help="Its other side.")
 @click.option("--tensorboard", is_flag=True, help="Also write curves for TensorBoard, into the run's tensorboard/.")
 @click.option("--processes", type=click.IntRange(min=1), help="That share every batch. [measured]")

@@ -52,6 +52,21 @@ class MaskedRows:
         self.bounds = packed(side.lengths(), self.room)  # of blocks, in lines
         self._segments: Segments | None = None
 
+    def check(self) -> None:
+        """That there is something to learn from two segments, where they are asked for."""
+        if not self.noise.next_sentence:
+            return
+        if np.diff(self.bounds).max() < 2:
+            raise DataError(
+                "noise.next_sentence = True: no two neighbouring lines fit into a row, so that nothing ever follows. "
+                "Make data.max_length larger, or the lines shorter."
+            )
+        if len(self.bounds) < 3:
+            raise DataError(
+                "noise.next_sentence = True: all of the text fits into one row, so that there is nothing that does not "
+                "follow. Give more text, or make data.max_length smaller."
+            )
+
     def lengths(self, epoch: int) -> tuple[Lengths, Lengths]:
         found = self._drawn(epoch)
         sizes = np.diff(found.first).sum(1) + np.diff(found.second).sum(1) + (2 if self.noise.next_sentence else 1)

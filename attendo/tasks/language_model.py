@@ -39,6 +39,7 @@ LLAMA_PARTS = {
     "norm": "rmsnorm",
     "norm_place": "pre",
     "activation": "swiglu",
+    "biases": False,
     "embedding_scale": "one",
     "output_bias": False,
 }

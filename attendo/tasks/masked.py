@@ -88,13 +88,15 @@ def resolve(
 
 def rows_of(corpus: Prepared, config: RunConfig) -> Pairs:
     assert isinstance(config.noise, MaskNoise)
-    return MaskedRows(
+    rows = MaskedRows(
         corpus.store.source,
         corpus.tokenizers.source,
         config.noise,
         max_length=config.data.max_length,
         seed=config.seed,
     )
+    rows.check()
+    return rows
 
 
 class MaskJudge(Judge):

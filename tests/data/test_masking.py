@@ -10,6 +10,7 @@ from attendo.data.masking import MaskedRows, side_of
 from attendo.data.noise_settings import MaskNoise
 from attendo.data.store import Side
 from attendo.data.text_batch import NOTHING, TextBatch
+from attendo.errors import DataError
 from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, UNK, Tokenizer, train_tokenizer
 
 LENGTH = 67
@@ -131,6 +132,16 @@ def test_two_segments_of_which_half_follow_each_other(side: Side, tokenizer: Tok
             checked += 1
             assert (there == begin + 4) == bool(follows)
     assert checked > 500
+
+
+def test_two_segments_that_there_cannot_be(tokenizer: Tokenizer) -> None:
+    long = list(range(5, 5 + LENGTH // 2))
+    for lines, words in (([long] * 9, "no two neighbouring lines"), ([[5, 6], [7, 8]], "all of the text fits")):
+        made = rows(side_of(lines), tokenizer, next_sentence=True)
+        with pytest.raises(DataError, match=words):
+            made.check()
+        rows(side_of(lines), tokenizer).check()
+    rows(side_of([[5, 6]] * 99), tokenizer, next_sentence=True).check()
 
 
 def test_sizes_for_planning_batches_are_those_of_the_rows(side: Side, tokenizer: Tokenizer) -> None:
