@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
+from tensorboard.summary.writer import event_file_writer
 
 from attendo.training.tensorboard import tensorboard_log, why_no_tensorboard
 
@@ -67,8 +68,10 @@ def test_samples_are_text_as_it_is(tmp_path: Path) -> None:
     ]
 
 
-def test_what_happens_again_is_there_once(tmp_path: Path) -> None:
+def test_what_happens_again_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed at step 8, its last checkpoint of step 4."""
+    # Files of one second are read in the order of their names, which end with a number: of one process 10 before 9.
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
     with tensorboard_log(tmp_path, 0) as log:
         for step in (2, 4, 6, 8):
             log(progress(step, 5.0))
