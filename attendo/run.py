@@ -32,7 +32,7 @@ from attendo.evaluation.report import training_report
 from attendo.models.transformer import parameter_table
 from attendo.nn.low_rank import merge_adapters, merged
 from attendo.pace import Pace, find_pace, settled
-from attendo.plan import VALIDATION_SHARE, bound, next_folder, with_effort
+from attendo.plan import SLOWER, VALIDATION_SHARE, bound, next_folder, with_effort
 from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, TaskName, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
 from attendo.storage import require_new
@@ -170,7 +170,7 @@ def _expected(config: RunConfig, pace: Pace) -> str:
     """How long it takes, and what it needs, in words."""
     steps = config.training.steps or 0
     return (
-        f"Training: {steps:,} steps, about {duration(steps * pace.seconds / (1 - VALIDATION_SHARE))}, "
+        f"Training: {steps:,} steps, about {duration(SLOWER * steps * pace.seconds / (1 - VALIDATION_SHARE))}, "
         f"up to {(config.training.processes or 1) * machine.peak_memory() / 2**30:.1f} GB of memory.\n"
         f"Processor: {pace.in_words()}."
     )

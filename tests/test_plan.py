@@ -11,7 +11,8 @@ import pytest
 from attendo.bundle import Bundle
 from attendo.errors import ConfigError
 from attendo.models.settings import RATES, TransformerConfig
-from attendo.plan import check_settings, is_bounded, misfit, with_effort
+from attendo.plan import bound, check_settings, is_bounded, misfit, with_effort
+from attendo.training.settings import TrainingConfig
 
 from .trained import Trained
 
@@ -118,6 +119,15 @@ def test_what_is_trained_already_needs_a_few_epochs_however_much_time_there_is(t
     assert is_bounded(steps, None)
     assert is_bounded(steps, trained.bundle)
     assert not is_bounded({}, None)
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.1])
+def test_minutes_are_kept_even_if_steps_take_a_tenth_longer_than_in_the_trial(slower: float) -> None:
+    nothing: Any = None  # a bound in minutes does not ask for the data
+    found = bound(TrainingConfig(minutes=10.0), {}, nothing, 1, seconds=0.09, gone=50.0)
+    assert found.steps is not None
+    taken = 50 + found.steps * slower * 0.09
+    assert 0.75 * 600 < taken < 0.95 * 600  # the rest is for validations and scores
 
 
 # --- a tokenizer that does not fit ------------------------------------------------------------------------------------
