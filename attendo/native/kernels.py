@@ -164,7 +164,7 @@ def cross_entropy(
     smoothing: float,
     agreement: float,
     low: bool,
-    training: bool = True,
+    training: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Label-smoothed cross-entropy of hidden Wᵀ + b at each position [N]; while training, the gradients of its sum.
 

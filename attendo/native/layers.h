@@ -119,10 +119,11 @@ void NAMED(linear_backward)(const float *g, const float *x, const float *W, floa
 
 /* Label-smoothed cross-entropy of x Wᵀ + b, and the gradients of x, W and b, without ever holding all logits.
  *
- * x: [times * N, D], W: [V, D], b: [V]; loss: [N]. D is a multiple of LANES. dx, dW and db may be NULL, all three. Where every position was seen two times, n and
- * N + n are the same one, the loss is the mean of both, and that they disagree costs as well, as R-Drop has it
- * (attendo/training/loss.py). Logits are held transposed, a row for each word and a column for each position, so that
- * softmax over words needs no sums across a register and W is read as it lies: [times, V, width]. */
+ * x: [times * N, D], W: [V, D], b: [V]; loss: [N]. D is a multiple of LANES. dx, dW and db may be NULL, all three: then
+ * only the loss is computed. Where every position was seen two times, n and N + n are the same one, the loss is the
+ * mean of both, and that they disagree costs as well, as R-Drop has it (attendo/training/loss.py). Logits are held
+ * transposed, a row for each word and a column for each position, so that softmax over words needs no sums across a
+ * register and W is read as it lies: [times, V, width]. */
 void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const int64_t *target, float *loss, float *dx,
                           float *dW, float *db, long N, long V, long D, float smoothing, long times, float agreement) {
     long block = smaller(128, LOGITS_AT_ONCE / V) / times / COLUMNS * COLUMNS;
@@ -193,6 +194,8 @@ void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const 
          * α/4 (p₁ (d - KL(p₁ ‖ p₂)) + p₁ - p₂), and so the other way round. 0 where there is no position. */
         float *real = total, share = 1.0f / times, more = agreement / 4;
         for (long j = 0; j < width; j++) real[j] = j < n ? 1 : 0;
+        const float *positions[2];
+        for (long t = 0; t < times; t++) positions[t] = columns_of(x + (t * N + start) * D, D, n, D, 5 + t);
         for (long word = 0; word < V; word += WORDS_AT_ONCE) {
             long words = smaller(WORDS_AT_ONCE, V - word);
             for (long i = word; i < word + words; i++) {
@@ -218,12 +221,13 @@ void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const 
                 for (long t = 0; t < times; t++) logits[(t * V + word_of) * width + i] -= (1 - smoothing) * share;
                 db[word_of] -= 1 - smoothing;
             }
+            const float *of_words = columns_of(W + word * D, D, words, D, 4);
             for (long t = 0; t < times; t++) {
                 const float *G = logits + (t * V + word) * width;
-                product(words, D, STEPS(n), rows_of(G, width, words, width, 3), STEPS(width), 1,
-                        columns_of(x + (t * N + start) * D, D, n, D, 4), D, dW + word * D, D, 1);
-                product(n, D, STEPS(words), columns_of(G, width, words, width, 3), 1, width,
-                        columns_of(W + word * D, D, words, D, 4), D, dx + (t * N + start) * D, D, word > 0);
+                product(words, D, STEPS(n), rows_of(G, width, words, width, 3), STEPS(width), 1, positions[t], D,
+                        dW + word * D, D, 1);
+                product(n, D, STEPS(words), columns_of(G, width, words, width, 3), 1, width, of_words, D,
+                        dx + (t * N + start) * D, D, word > 0);
             }
         }
     }
