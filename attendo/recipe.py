@@ -56,7 +56,7 @@ class DataConfig(Settings):
     target: str | None = None
     more: tuple[str, ...] = ()  # further files, for the tasks that take any number of them
     size: tuple[int, int] | None = None  # height and width that pictures are brought to; None: those of the first
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[int, int] | None = None  # of a TSV; None: the first two, and for labelled texts all
     reverse: bool = False
     languages: tuple[str, str] | None = None
     valid_source: str | None = None
@@ -66,7 +66,7 @@ class DataConfig(Settings):
     def conflicts(self) -> Iterable[tuple[str, str]]:
         if self.size is not None and min(self.size) < 1:
             yield "size", "must be at least 1 pixel each way"
-        if min(self.columns) < 1:
+        if self.columns is not None and min(self.columns) < 1:
             yield "columns", "columns count from 1"
         if self.valid_target is not None and self.valid_source is None:
             yield "valid_target", "needs valid_source beside it"
@@ -86,9 +86,8 @@ class DataConfig(Settings):
         return self._files(self.valid_source, self.valid_target)
 
     def _files(self, source: str, target: str | None) -> CorpusFiles:
-        return CorpusFiles(
-            source=source, target=target, columns=self.columns, reverse=self.reverse, languages=self.languages
-        )
+        columns = {} if self.columns is None else {"columns": self.columns}
+        return CorpusFiles(source=source, target=target, reverse=self.reverse, languages=self.languages, **columns)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from attendo.cli.results import output
 from attendo.config import merge, parse_assignments, read_yaml
 from attendo.errors import ConfigError
 from attendo.training.settings import BOUNDS
+
+if TYPE_CHECKING:
+    from attendo.recipe import TaskName
 
 TASKS = ["translate", "language-model", "masked-language-model", "classify", "denoise", "classify-images"]
 
@@ -93,7 +96,6 @@ def command(
     and texts, classify-images from a folder.
     """
     from attendo import run
-    from attendo.recipe import USED_BY
     from attendo.training.team import rank_in_environment
 
     if resume_path is not None:
@@ -148,11 +150,17 @@ def command(
     scores = {"bundle": str(bundle.path), **bundle.scores()}
     output(json.dumps(scores, ensure_ascii=False) if as_json else str(bundle.path))
     if not quiet:
-        verb = USED_BY[bundle.config.task][1]
-        example = '--prompt "…"' if verb == "generate" else '--text "…"'
-        if bundle.config.task == "classify-images":
-            example = "PICTURE…"
-        click.echo(f"The bundle is {bundle.path}. Try it: attendo {verb} {bundle.path} {example}", err=True)
+        click.echo(f"The bundle is {bundle.path}. {_what_next(bundle.config.task, bundle.path)}", err=True)
+
+
+def _what_next(task: "TaskName", path: Path) -> str:
+    from attendo.recipe import USED_BY
+
+    if task == "denoise":  # it mends text that was damaged in its own way, which nobody has
+        return f"Teach it what to write with pairs of text: attendo train SOURCE TARGET --from {path}"
+    verb = USED_BY[task][1]
+    example = "PICTURE…" if task == "classify-images" else '--prompt "…"' if verb == "generate" else '--text "…"'
+    return f"Try it: attendo {verb} {path} {example}"
 
 
 def _files(files: tuple[str, ...], task: str) -> dict[str, Any]:

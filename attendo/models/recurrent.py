@@ -4,7 +4,7 @@ With E the words' vectors, h_1, …, h_S the encoder's states, which are the mem
 
     h      = LSTM(E[x_1], …, E[x_S]), from both ends       s_0 = tanh(W₀ mean(h) + b₀)
     s_t    = LSTM(s_{t-1}, E[y_{t-1}])
-    a_ts   = softmax_s(score(s_t, h_s))                    c_t = Σ_s a_ts (W_V h_s)
+    a_ts   = softmax_s(score(s_t, h_s))                    c_t = W_O Σ_s a_ts W_V h_s
     s̃_t    = tanh(W_c [c_t ; s_t] + b_c)                   p(y_t) = softmax(E s̃_t + b)
 
 score(s, h) is what `scoring` names: `additive` is Bahdanau et al. (2015), v · tanh(W_Q s + W_K h); `dot` is Luong et

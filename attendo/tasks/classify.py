@@ -24,8 +24,6 @@ from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.training.loop import Validation
 from attendo.translator import exponential
 
-COLUMNS = DataConfig(source="").columns
-
 
 def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | None) -> dict[str, Any]:
     """Model and training settings as plain values, for so many texts.
@@ -79,7 +77,7 @@ def prepare(
     return prepare_labelled(
         data.source,
         data.valid_source,
-        columns=None if data.columns == COLUMNS else data.columns,
+        columns=data.columns,
         labels=labels_of(start) if start is not None and start.config.task == "classify" else None,
         tokenizers=None if start is None else start.tokenizers,
         kind=tokenizer.kind,

@@ -210,9 +210,19 @@ def test_two_files_and_a_style(folder: Path, tmp_path: Path) -> None:
     sizes = [*("--set", "model.n_encoder_layers=1", "--set", "model.n_decoder_layers=1", "--set", "model.d_model=24")]
     result = attendo(
         *("train", "--task", "denoise", "--style", "bart", folder / "text.txt", tmp_path / "more.txt"),
-        *("--out", tmp_path / "bart", "--steps", 2, "--quiet", "--set", "data.max_length=31", *sizes),
+        *("--out", tmp_path / "bart", "--steps", 2, "--set", "data.max_length=31", *sizes),
     )
     assert result.code == 0, result.err
+    assert result.err.rstrip().endswith(f"attendo train SOURCE TARGET --from {tmp_path / 'bart'}")
     config = open_bundle(tmp_path / "bart").config
     assert config.noise is not None and config.noise.kind == "bart"
     assert config.data.more == (str(tmp_path / "more.txt"),)
+
+
+def test_the_columns_asked_for_are_all_that_is_read(tmp_path: Path) -> None:
+    labels, tokens = write_labels(tmp_path), {}
+    for name, columns in (("all", []), ("two", ["--columns", "1,2"])):
+        result = attendo("train", "--task", "classify", labels, "--out", tmp_path / name, *columns, *SMALL)
+        assert result.code == 0, result.err
+        tokens[name] = open_bundle(tmp_path / name).data()["tokens_per_epoch"]["source"]
+    assert tokens["two"] < tokens["all"]
