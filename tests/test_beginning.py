@@ -113,7 +113,7 @@ def test_models_of_one_text_can_have_them_as_well(task: Task, tmp_path: Path) ->
     (tmp_path / "a.txt").write_text("".join(f"{line}\n" for line in lines))
     path = str(tmp_path / ("a.tsv" if task is classify.TASK else "a.txt"))
     settings = {
-        "model": {"d_model": 26, "n_heads": 2, "d_ff": 17, "n_layers": 1},
+        "model": {"d_model": 28, "n_heads": 2, "d_ff": 17, "n_layers": 1},
         "training": {"embeddings": "related"},
     }
     data = from_dict(DataConfig, {"source": path, "max_length": 61})
@@ -125,7 +125,7 @@ def test_models_of_one_text_can_have_them_as_well(task: Task, tmp_path: Path) ->
     assert isinstance(model, TextEncoder)
     before_VD, weight_VD = model.encoder.embedding.weight.detach().clone(), model.encoder.embedding.weight
     task.begin(model, corpus, config)
-    expected_VD = neighbours_vectors(corpus.store.source, size=len(weight_VD), d_model=26)
+    expected_VD = neighbours_vectors(corpus.store.source, size=len(weight_VD), d_model=28)
     seen_V = expected_VD.any(dim=1)
     assert 0 < seen_V.sum() < len(seen_V)
     assert torch.equal(weight_VD[seen_V], expected_VD[seen_V])

@@ -105,7 +105,7 @@ def test_a_language_model(name: str, parts: dict[str, Any], both: TokenizerPair,
     [
         ("BertForMaskedLM", {**LEARNED, "activation": "gelu"}),
         ("BertForPreTraining", {**LEARNED, "activation": "gelu", "next_sentence": True}),
-        ("RobertaPreLayerNormForMaskedLM", {**BERT_PARTS, "n_positions": MAX_LENGTH}),
+        ("RobertaPreLayerNormForMaskedLM", {**BERT_PARTS, **LEARNED}),
         ("RobertaForMaskedLM", {**LEARNED, "activation": "gelu", **ROBERTA}),
         ("RobertaForMaskedLM", {**LEARNED, "activation": "gelu", **ROBERTA, "position_offset": 1}),
     ],
