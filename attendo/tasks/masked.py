@@ -33,8 +33,8 @@ VALID_SHARE, MOST_VALID = 0.02, 1000  # of a file's lines
 CONTROLS = 3  # of a row: one before, one after each of two segments
 VALID_SEED = 0  # what is hidden in a validation is always the same
 
-# With rotary positions and Muon it begins to look at neighbours after some hundred steps; with learned positions, or with
-# Adam, it guesses frequent pieces for thousands of them.
+# With rotary positions and Muon it begins to look at neighbours after some hundred steps; with learned positions, or
+# with Adam, it guesses frequent pieces for thousands of them.
 PARTS = {"positions": "rotary", "norm_place": "pre", "activation": "gelu"}
 
 
