@@ -14,6 +14,7 @@ look larger than they are; what an operation costs backwards is counted where it
 import argparse
 import collections
 import datetime
+import inspect
 import json
 import os
 import resource
@@ -179,7 +180,11 @@ class Trial:
         from attendo.training import optimizer
 
         if hasattr(optimizer, "clipped_step"):
-            optimizer.clipped_step(self.optimizer, self.config.clip_norm)
+            from attendo.training.team import Team
+
+            step: Callable[..., None] = optimizer.clipped_step
+            team = (Team(),) if "team" in inspect.signature(step).parameters else ()  # once it had none
+            step(self.optimizer, self.config.clip_norm, *team)
         else:  # as it was before there was `clipped_step`
             import torch
 

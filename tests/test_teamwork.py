@@ -100,6 +100,12 @@ def test_three_processes_train_as_one(settings: dict[str, Any], alone: Bundle, t
     assert_same_training(together, alone, within=1e-5)
 
 
+def test_three_processes_share_the_work_of_muon(settings: dict[str, Any], tmp_path: Path) -> None:
+    muon = merge(settings, {"training": {"optimizer": "muon", "steps": 10}})
+    runs = [run.train(settings=with_processes(muon, count), out=tmp_path / f"{count}") for count in (1, 3)]
+    assert_same_training(*runs, within=1e-5)
+
+
 def test_torchrun_is_the_same_engine(alone: Bundle, tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text(
         (alone.path / "config.yaml").read_text().replace("processes: 1", "processes: null")

@@ -161,7 +161,7 @@ def take_step(
         mean += part.item()
     mean = team.add_gradients([parameter for parameter in model.parameters() if parameter.requires_grad], mean)
     if math.isfinite(mean):  # otherwise the weights stay what they were, and the caller stops
-        clipped_step(optimizer, config.clip_norm)
+        clipped_step(optimizer, config.clip_norm, team)
     optimizer.zero_grad(set_to_none=True)
     return mean
 

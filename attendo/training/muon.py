@@ -4,11 +4,13 @@ Suffixes: M rows, N columns, M <= N.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from attendo.training.team import Team
 
 # The quintic of Jordan et al.: five times applied, it brings every singular value from (0, 1] near to 1.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -21,10 +23,13 @@ class Muon(torch.optim.AdamW):
         B ← μ B + g,  W ← W - rate λ W - rate 0.2 √max(rows, columns) O(g + μ B)
 
     O(G) is near to U Vᵀ of the singular value decomposition G = U S Vᵀ. The factor gives a step the size that Adam's
-    usually has (Liu et al. 2025), so that both share one learning rate.
+    usually has (Liu et al. 2025), so that both share one learning rate. Each process of the team finds O for some of
+    the matrices; `low`: in bfloat16.
     """
 
     momentum = 0.95
+    low = False
+    team = Team()
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         for group in self.param_groups:
@@ -37,30 +42,49 @@ class Muon(torch.optim.AdamW):
         """Moves the group's matrices and takes their gradients away, so that Adam passes them over."""
         scale: Tensor | None = getattr(self, "grad_scale", None)
         rate, decay = group["lr"], group["weight_decay"]
-        for matrix in group["params"]:
-            if matrix.grad is None:
-                continue
+        moving = [matrix for matrix in group["params"] if matrix.grad is not None]
+        updates = []
+        for matrix in moving:
             gradient = matrix.grad if scale is None else matrix.grad / scale
             state = self.state[matrix]
             if "momentum" not in state:
                 state["momentum"] = torch.zeros_like(matrix)
             state["momentum"].mul_(self.momentum).add_(gradient)
-            direction = orthogonal(gradient.add(state["momentum"], alpha=self.momentum))
+            updates.append(gradient.add(state["momentum"], alpha=self.momentum))
+        for matrix, direction in zip(moving, self._directions(updates), strict=True):
             matrix.mul_(1 - rate * decay).sub_(direction, alpha=rate * 0.2 * math.sqrt(max(matrix.shape)))
             matrix.grad = None
 
+    def _directions(self, updates: Sequence[Tensor]) -> Sequence[Tensor]:
+        """O of each."""
+        rank, size = self.team.rank, self.team.size
+        mine = dict(zip(range(rank, len(updates), size), orthogonal(updates[rank::size], low=self.low), strict=True))
+        return self.team.put_together([mine.get(place) for place in range(len(updates))], like=updates)
 
-def orthogonal(matrix: Tensor) -> Tensor:
+
+def orthogonal(matrices: Sequence[Tensor], *, low: bool) -> list[Tensor]:
     """The same singular vectors, with singular values near to 1.
 
-    X ← a X + (b X Xᵀ + c (X Xᵀ)²) X, from X = G / ‖G‖: the polynomial a s + b s³ + c s⁵ of each singular value. In
-    float32: on a CPU that takes no longer than torch's own in bfloat16, even on a processor that has it.
+    X ← a X + (b X Xᵀ + c (X Xᵀ)²) X, from X = G / ‖G‖: the polynomial a s + b s³ + c s⁵ of each singular value.
+
+    In bfloat16 (`low`) those of one shape at once, which takes half as long as float32 on a processor that has it; one
+    by one it takes as long (benchmarks/muon.py).
     """
+    wide = [matrix.T if matrix.shape[0] > matrix.shape[1] else matrix for matrix in matrices]
+    places: dict[torch.Size | int, list[int]] = {}
+    for place, matrix_MN in enumerate(wide):
+        places.setdefault(matrix_MN.shape if low else place, []).append(place)
+    found: dict[int, Tensor] = {}
+    for these in places.values():
+        x_LMN = torch.stack([wide[place] for place in these])
+        found |= zip(these, _iterated(x_LMN.bfloat16() if low else x_LMN).to(x_LMN.dtype), strict=True)
+    return [found[place].T if matrix is not wide[place] else found[place] for place, matrix in enumerate(matrices)]
+
+
+def _iterated(x_LMN: Tensor) -> Tensor:
     a, b, c = COEFFICIENTS
-    tall = matrix.shape[0] > matrix.shape[1]
-    x_MN = matrix.T if tall else matrix
-    x_MN = x_MN / x_MN.norm().clamp(min=1e-7)
+    x_LMN = x_LMN / x_LMN.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(ITERATIONS):
-        gram_MM = x_MN @ x_MN.T
-        x_MN = torch.addmm(x_MN, torch.addmm(gram_MM, gram_MM, gram_MM, beta=b, alpha=c), x_MN, beta=a)
-    return x_MN.T if tall else x_MN
+        gram_LMM = x_LMN @ x_LMN.mT
+        x_LMN = torch.baddbmm(x_LMN, torch.baddbmm(gram_LMM, gram_LMM, gram_LMM, beta=b, alpha=c), x_LMN, beta=a)
+    return x_LMN

@@ -9,6 +9,7 @@ from attendo.errors import BundleError
 from attendo.nn.positions import BucketPositions, ComplexPositions
 from attendo.training.muon import Muon
 from attendo.training.settings import TrainingConfig
+from attendo.training.team import Team
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
@@ -39,15 +40,20 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
             {"params": others, "weight_decay": 0.0, "orthogonal": False},
         ]
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}[config.optimizer]
-    return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)
+    built = kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.epsilon, fused=True)
+    if isinstance(built, Muon):
+        built.low = config.mixed_precision == "bfloat16"
+    return built
 
 
-def clipped_step(optimizer: torch.optim.Optimizer, clip_norm: float) -> None:
+def clipped_step(optimizer: torch.optim.Optimizer, clip_norm: float, team: Team) -> None:
     """A step with gradients scaled so that their common norm is at most `clip_norm`; 0: as they are.
 
     What `nn.utils.clip_grad_norm_` and a step do, but the fused kernel scales while it reads, without a pass before it.
     """
     assert optimizer.defaults["fused"]  # others would not see the scale
+    if isinstance(optimizer, Muon):
+        optimizer.team = team
     if clip_norm:
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

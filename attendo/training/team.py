@@ -48,9 +48,7 @@ class Team:
         self.rank = rank
         self.size = size
         self.near = near
-        self._length = 0  # of all gradients together, for which one of these is kept from step to step
-        self._shared: SharedSum | None = None
-        self._alone: Tensor | None = None
+        self._sums: dict[int, SharedSum | Tensor] = {}  # by their lengths, kept from step to step
 
     @property
     def leads(self) -> bool:
@@ -82,19 +80,22 @@ class Team:
         if self.size == 1:
             return loss
         sizes = [*(parameter.numel() for parameter in parameters), len(parameters), 1]
-        flat = self._buffer(sum(sizes), parameters[0].device)
-        *parts, present, total = flat.split(sizes)
-        for part, parameter in zip(parts, parameters, strict=True):
-            if parameter.grad is None:
-                part.zero_()
-            else:
-                part.view_as(parameter).copy_(parameter.grad)
-        present.copy_(torch.tensor([float(parameter.grad is not None) for parameter in parameters]))
-        total.fill_(loss)
-        *parts, present, total = self._added(flat).split(sizes)
+        present = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
+        gradients = [parameter.grad for parameter in parameters]
+        *parts, present, total = self._added([*gradients, present, torch.tensor(loss)], sizes, parameters[0].device)
         for part, parameter, there in zip(parts, parameters, present.tolist(), strict=True):
             parameter.grad = part.view_as(parameter) if there else None
         return total.item()
+
+    def put_together(self, parts: Sequence[Tensor | None], *, like: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Tensors of which each rank has some, and None in the place of the others'; `like`: their shapes.
+
+        They are good until this is called again.
+        """
+        if self.size == 1 or not like:
+            return [part for part in parts if part is not None]
+        whole = self._added(parts, [one.numel() for one in like], like[0].device)
+        return [part.view_as(one) for part, one in zip(whole, like, strict=True)]
 
     def agreed(self, flag: bool) -> bool:
         """What the leader says, like `from_leader`, but faster."""
@@ -105,31 +106,35 @@ class Team:
             dist.broadcast(said, src=0)
         return bool(said.item())
 
-    def _buffer(self, length: int, device: torch.device) -> Tensor:
-        """What this rank writes its gradients into: memory that all see, if they can."""
-        if self._length != length:
-            self._length, self._shared, self._alone = length, None, None
-            path = ""
-            if self.near and device.type == "cpu":
-                path = self.from_leader(reserve(size=self.size, length=length) if self.leads else "")
-            if path:
-                self._shared = SharedSum(path, rank=self.rank, size=self.size, length=length)
-                self.meet()
-                release(path)
+    def _added(self, parts: Sequence[Tensor | None], sizes: list[int], device: torch.device) -> tuple[Tensor, ...]:
+        """The sum of every rank's parts, of these sizes and flat, with zeros for None; in memory that all see, if there
+        is such. It is each rank's own, until the next of the same length."""
+        length = sum(sizes)
+        if length not in self._sums:
+            self._sums[length] = self._reserved(length, device)
+        kept = self._sums[length]
+        flat = kept.mine if isinstance(kept, SharedSum) else kept
+        for place, part in zip(flat.split(sizes), parts, strict=True):
+            if part is None:
+                place.zero_()
             else:
-                self._alone = torch.empty(length, device=device)
-        if self._shared is not None:
-            return self._shared.mine
-        assert self._alone is not None
-        return self._alone
-
-    def _added(self, flat: Tensor) -> Tensor:
-        """The sum of every rank's `flat`."""
-        if self._shared is not None:
-            return self._shared.total(self.meet)
+                place.view_as(part).copy_(part)
+        if isinstance(kept, SharedSum):
+            return kept.total(self.meet).split(sizes)
         with self._together():
-            dist.all_reduce(flat)
-        return flat
+            dist.all_reduce(kept)
+        return kept.split(sizes)
+
+    def _reserved(self, length: int, device: torch.device) -> SharedSum | Tensor:
+        path = ""
+        if self.near and device.type == "cpu":
+            path = self.from_leader(reserve(size=self.size, length=length) if self.leads else "")
+        if not path:
+            return torch.empty(length, device=device)
+        shared = SharedSum(path, rank=self.rank, size=self.size, length=length)
+        self.meet()
+        release(path)
+        return shared
 
     def meet(self) -> None:
         """Returns when all are here."""

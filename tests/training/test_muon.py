@@ -11,6 +11,7 @@ from attendo.models.transformer import build
 from attendo.training.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal
 from attendo.training.optimizer import build_optimizer, clipped_step, optimizer_tensors, restore_optimizer
 from attendo.training.settings import TrainingConfig
+from attendo.training.team import Team
 
 SHAPES = [(5, 7), (7, 5), (6, 6), (1, 4)]
 
@@ -28,15 +29,22 @@ def by_singular_values(matrix: Tensor) -> Tensor:
 def test_the_iteration_is_a_polynomial_of_the_singular_values(shape: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(3)
     matrices = torch.randn(3, *shape, generator=generator, dtype=torch.float64)
-    for matrix in matrices:
-        ours = orthogonal(matrix)
+    for matrix, ours in zip(matrices, orthogonal(list(matrices), low=False), strict=True):
         torch.testing.assert_close(ours, by_singular_values(matrix), rtol=1e-9, atol=1e-9)
         # Singular values far below the largest take more iterations.
         assert torch.linalg.svdvals(ours).max() < 1.3
 
 
+def test_in_bfloat16_those_of_one_shape_go_together() -> None:
+    generator = torch.Generator().manual_seed(4)
+    matrices = [torch.randn(shape, generator=generator) for shape in (*SHAPES, *SHAPES[::-1])]
+    for matrix, ours in zip(matrices, orthogonal(matrices, low=True), strict=True):
+        assert ours.shape == matrix.shape and ours.dtype == matrix.dtype
+        torch.testing.assert_close(ours, by_singular_values(matrix), rtol=0, atol=0.03)
+
+
 def test_a_gradient_of_zero_moves_nothing() -> None:
-    assert not orthogonal(torch.zeros(3, 5)).any()
+    assert not orthogonal([torch.zeros(3, 5)], low=False)[0].any()
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
@@ -77,7 +85,7 @@ def stepped(name: str, n: int = 3) -> nn.Module:
         group["lr"] = 0.01
     for seed in range(n):
         with_gradients(network, seed)
-        clipped_step(optimizer, 0.5)
+        clipped_step(optimizer, 0.5, Team())
         optimizer.zero_grad(set_to_none=True)
     return network
 
@@ -102,7 +110,7 @@ def test_clipping_scales_what_the_momentum_adds_up() -> None:
         for number, scale in enumerate((size, 1.0)):
             generator = torch.Generator().manual_seed(number)
             layer.weight.grad = scale * torch.randn(layer.weight.shape, generator=generator)
-            clipped_step(optimizer, 0.1)
+            clipped_step(optimizer, 0.1, Team())
         weights.append(layer.weight.detach().clone())
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-4, atol=1e-5)
 
@@ -119,6 +127,6 @@ def test_it_goes_on_from_saved_tensors() -> None:
         for group in optimizer.param_groups:
             group["lr"] = 0.01
         with_gradients(network, seed)
-        clipped_step(optimizer, 0.5)
+        clipped_step(optimizer, 0.5, Team())
     for ours, theirs in zip(network.parameters(), whole.parameters(), strict=True):
         assert torch.equal(ours, theirs)

@@ -9,6 +9,7 @@ from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import build
 from attendo.training.optimizer import build_optimizer, clipped_step, optimizer_tensors, restore_optimizer
 from attendo.training.settings import TrainingConfig
+from attendo.training.team import Team
 
 RATE = 0.01
 
@@ -69,7 +70,7 @@ def test_a_clipped_step_is_clipping_and_a_step(optimizer_name: str, clip_norm: f
             for parameter in (model.matrix, model.vector):
                 parameter.grad = scale * torch.randn(parameter.shape, generator=generator)
             if fast:
-                clipped_step(optimizer, clip_norm)
+                clipped_step(optimizer, clip_norm, Team())
             else:
                 if clip_norm:
                     nn.utils.clip_grad_norm_(model.parameters(), clip_norm)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attendo.training import shared_sum
+from attendo.training.shared_sum import SharedSum
 from attendo.training.team import Team, TeamLostError, joined_team, rank_in_environment, started_team
 
 SECONDS = 120  # more than any of this takes; a team that waits for ever is a failure, not a hang
@@ -58,6 +59,10 @@ def test_gradients_are_added_up_and_absent_ones_stay_absent(
             team.add_gradients([everywhere, here, there, nowhere], 0.0)
             assert team.agreed(False)
             assert everywhere.grad.unique().tolist() == [3.0 * again + 7]
+        mine = torch.full((2, 3), float(team.rank))
+        for _ in range(3):
+            parts = [None, mine, None] if team.rank == 1 else [None, None, mine[:, 0]]
+            team.put_together(parts, like=[mine, mine, mine[:, 0]])
         assert team.from_leader("nothing") == {"word": 1}
         team.gather(torch.tensor([team.rank, 7]))
         """,
@@ -76,7 +81,11 @@ def test_gradients_are_added_up_and_absent_ones_stay_absent(
             assert everywhere.grad.unique().tolist() == [3.0 * again + 7]
             everywhere.grad.zero_()  # it is each rank's own
             assert team.agreed(True)
-        assert (team._shared is not None) == shared
+        for again in range(3):
+            mine = torch.full((2, 3), 4.0 + again)
+            whole = team.put_together([mine, None, None], like=[mine, mine, mine[:, 0]])
+            assert [part.tolist() for part in whole] == [mine.tolist(), [[1.0] * 3] * 2, [2.0] * 2]
+        assert all(isinstance(one, SharedSum) == shared for one in team._sums.values())
         assert team.from_leader({"word": 1}) == {"word": 1}
         gathered = team.gather(torch.tensor([0, 7]))
     assert [tensor.tolist() for tensor in gathered] == [[0, 7], [1, 7], [2, 7]]
