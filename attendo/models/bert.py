@@ -21,7 +21,7 @@ from attendo.models.parts import (
     embedding_positions,
     layer_norm,
 )
-from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig, PoolerName, PoolingName
+from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig, PoolerName, TextPoolingName
 from attendo.models.transformer import Encoder
 from attendo.nn.dropout import Dropout
 from attendo.nn.embedding import OutputProjection, Segments
@@ -58,12 +58,12 @@ class MaskHead(nn.Module):
 
 
 class Pooler(nn.Module):
-    """tanh(x W + b) of the vector that stands for the text: its first, or the mean of all real ones. [B, D]
+    """tanh(x W + b) of the vector that stands for the text, as `text_vectors` has it. [B, D]
 
     DistilBERT has max(0, x W + b) (Sanh et al. 2019).
     """
 
-    def __init__(self, *, d_model: int, pooling: PoolingName, activation: PoolerName = "tanh") -> None:
+    def __init__(self, *, d_model: int, pooling: TextPoolingName, activation: PoolerName = "tanh") -> None:
         super().__init__()
         self.inner = Linear(d_model, d_model)
         self.pooling = pooling
@@ -143,11 +143,13 @@ class Classifier(TextEncoder):
         return self.dropout(self.pooler(self.vectors(batch), batch.lengths_B))
 
 
-def text_vectors(x_BTD: Tensor, lengths_B: Tensor, pooling: PoolingName) -> Tensor:
-    """The first vector of each text, or the mean of those at real positions, [B, D]."""
+def text_vectors(x_BTD: Tensor, lengths_B: Tensor, pooling: TextPoolingName) -> Tensor:
+    """The first vector of each text, or of those at real positions the mean, or of each feature the largest, [B, D]."""
     if pooling == "first":
         return x_BTD[:, 0]
     real_BT1 = padding_mask(lengths_B, x_BTD.shape[1])[:, 0, 0, :, None]
+    if pooling == "max":
+        return x_BTD.masked_fill(~real_BT1, -torch.inf).amax(dim=1)
     return (x_BTD * real_BT1).sum(1) / lengths_B[:, None]
 
 

@@ -18,6 +18,7 @@ TyingName = Literal["all", "target", "inputs", "none"]
 CellName = Literal["lstm", "gru"]
 ScaleName = Literal["root", "one"]
 PoolingName = Literal["first", "mean"]
+TextPoolingName = Literal["first", "mean", "max"]
 AttentionKind = Literal["encoder", "decoder", "cross"]  # self-attention of the two, and from decoder to encoder
 PoolerName = Literal["tanh", "relu"]
 
@@ -385,7 +386,7 @@ class ClassifierConfig(EncoderConfig):
 
     kind: Literal["classifier"] = "classifier"
     n_labels: Annotated[int, POSITIVE]
-    pooling: PoolingName = "first"  # what stands for the text: its first vector, or the mean of all
+    pooling: TextPoolingName = "first"  # what stands for the text: its first vector, the mean of all, or the largest
     pooler_activation: PoolerName = "tanh"
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig as TheirConfig
@@ -118,8 +119,9 @@ def test_the_classifier() -> None:
         torch.testing.assert_close(model(batch), expected, rtol=0, atol=1e-5)
 
 
-def test_the_mean_of_real_vectors_only() -> None:
-    model = build_classifier(ClassifierConfig(**SIZES, n_labels=LABELS, pooling="mean")).eval()
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_padding_has_no_part_in_what_stands_for_a_text(pooling: str) -> None:
+    model = build_classifier(ClassifierConfig(**SIZES, n_labels=LABELS, pooling=pooling)).eval()  # type: ignore[arg-type]
     batch, _, _ = padded_batch()
     assert batch.segments_BT is not None
     with torch.no_grad():
