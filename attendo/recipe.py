@@ -140,9 +140,10 @@ def choose(
     """Model and training settings as plain values, for a corpus of so many pairs and about so many passes over it.
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
-    that size; a small one also as much dropout as the passes need, and for a few passes what learns fastest. A size by
-    name takes its own. `passes` None: as many as are useful. `kind`: of the model. `adapt`: this model is trained
-    already, and is to stay close to what it is; with `adapters` it does that by itself, and they may learn fast.
+    that size; a small one also as much dropout as the passes need, for a few passes what learns fastest, and for more
+    Muon, whose steps take longer and learn more. A size by name takes its own. `passes` None: as many as are useful.
+    `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it is; with `adapters` it
+    does that by itself, and they may learn fast.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
@@ -166,6 +167,8 @@ def choose(
         if passes < FEW_PASSES:
             model |= {"activation": "silu", "tie_embeddings": "none"}
             training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
+        else:
+            training |= {"optimizer": "muon"}
     return {"model": model, "training": training}
 
 

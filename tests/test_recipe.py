@@ -68,6 +68,7 @@ def test_few_passes_take_what_learns_fastest() -> None:
     assert few.warmup_steps < many.warmup_steps
     assert few.batch_tokens < many.batch_tokens
     assert (few.embeddings, many.embeddings) == ("related", "random")
+    assert (few.optimizer, many.optimizer) == ("adam", "muon")
 
 
 def test_small_corpora_are_read_more_often() -> None:
