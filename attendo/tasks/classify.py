@@ -29,7 +29,7 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
     """Model and training settings as plain values, for so many texts.
 
     From nothing, little can be learned from a few thousand texts: a small model, much dropout, a moving average of the
-    weights, embeddings that begin with what stands near a piece, and of each feature the largest in the text.
+    weights, embeddings that begin with what stands near a piece, and the mean of all vectors.
     """
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is a classifier. Choose another, or auto.")
@@ -57,7 +57,7 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "n_positions": max_length,
         "norm_place": "pre",
         "activation": "gelu",
-        "pooling": "max",
+        "pooling": "mean",
         "residual_dropout": 0.3,
         "word_dropout": 0.2,
     }
