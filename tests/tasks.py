@@ -42,7 +42,13 @@ def tiny(data: dict[str, Any], **groups: Any) -> dict[str, Any]:
     settings = {
         "data": data,
         "model": {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 32, "d_ff": 64, "n_heads": 2},
-        "training": {"batch_tokens": 512, "learning_rate": 0.01, "schedule": "inverse-sqrt", "warmup_steps": 40},
+        "training": {
+            "optimizer": "adam",
+            "batch_tokens": 512,
+            "learning_rate": 0.01,
+            "schedule": "inverse-sqrt",
+            "warmup_steps": 40,
+        },
     }
     return merge(settings, groups)
 

@@ -42,6 +42,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         **TINY_SETTINGS,
         "data": {"source": str(source), "target": str(target), "max_length": 61},
         "training": {
+            "optimizer": "adam",
             "steps": 420,
             "learning_rate": 0.01,
             "batch_tokens": 400,
