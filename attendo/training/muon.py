@@ -67,8 +67,8 @@ def orthogonal(matrices: Sequence[Tensor], *, low: bool) -> list[Tensor]:
 
     X ← a X + (b X Xᵀ + c (X Xᵀ)²) X, from X = G / ‖G‖: the polynomial a s + b s³ + c s⁵ of each singular value.
 
-    In bfloat16 (`low`) those of one shape at once, which takes half as long as float32 on a processor that has it; one
-    by one it takes as long (benchmarks/muon.py).
+    In bfloat16 (`low`), those of one shape at once: about half as long as float32 on a processor that has it
+    (benchmarks/muon.py).
     """
     wide = [matrix.T if matrix.shape[0] > matrix.shape[1] else matrix for matrix in matrices]
     places: dict[torch.Size | int, list[int]] = {}
