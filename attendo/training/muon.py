@@ -42,24 +42,29 @@ class Muon(torch.optim.AdamW):
         """Moves the group's matrices and takes their gradients away, so that Adam passes them over."""
         scale: Tensor | None = getattr(self, "grad_scale", None)
         rate, decay = group["lr"], group["weight_decay"]
-        moving = [matrix for matrix in group["params"] if matrix.grad is not None]
-        updates = []
-        for matrix in moving:
+        matrices = group["params"]
+        updates = {}
+        for place, matrix in enumerate(matrices):
+            if matrix.grad is None:
+                continue
             gradient = matrix.grad if scale is None else matrix.grad / scale
             state = self.state[matrix]
             if "momentum" not in state:
                 state["momentum"] = torch.zeros_like(matrix)
             state["momentum"].mul_(self.momentum).add_(gradient)
-            updates.append(gradient.add(state["momentum"], alpha=self.momentum))
-        for matrix, direction in zip(moving, self._directions(updates), strict=True):
-            matrix.mul_(1 - rate * decay).sub_(direction, alpha=rate * 0.2 * math.sqrt(max(matrix.shape)))
+            updates[place] = gradient.add(state["momentum"], alpha=self.momentum)
+        directions = self._directions(updates, matrices)
+        for place in updates:
+            matrix, factor = matrices[place], 0.2 * math.sqrt(max(matrices[place].shape))
+            matrix.mul_(1 - rate * decay).sub_(directions[place], alpha=rate * factor)
             matrix.grad = None
 
-    def _directions(self, updates: Sequence[Tensor]) -> Sequence[Tensor]:
-        """O of each."""
-        rank, size = self.team.rank, self.team.size
-        mine = dict(zip(range(rank, len(updates), size), orthogonal(updates[rank::size], low=self.low), strict=True))
-        return self.team.put_together([mine.get(place) for place in range(len(updates))], like=updates)
+    def _directions(self, updates: dict[int, Tensor], matrices: Sequence[Tensor]) -> Sequence[Tensor]:
+        """O of the update of each matrix, by its place; zeros where there is none."""
+        mine = list(updates)[self.team.rank :: self.team.size]
+        found = dict(zip(mine, orthogonal([updates[place] for place in mine], low=self.low), strict=True))
+        # Of all matrices, whichever move: what is shared is as long in every step.
+        return self.team.put_together([found.get(place) for place in range(len(matrices))], like=matrices)
 
 
 def orthogonal(matrices: Sequence[Tensor], *, low: bool) -> list[Tensor]:

@@ -90,10 +90,10 @@ class Team:
     def put_together(self, parts: Sequence[Tensor | None], *, like: Sequence[Tensor]) -> Sequence[Tensor]:
         """Tensors of which each rank has some, and None in the place of the others'; `like`: their shapes.
 
-        They are good until this is called again.
+        What no rank has is zero. They are good until this is called again.
         """
         if self.size == 1 or not like:
-            return [part for part in parts if part is not None]
+            return [torch.zeros_like(one) if part is None else part for part, one in zip(parts, like, strict=True)]
         whole = self._added(parts, [one.numel() for one in like], like[0].device)
         return [part.view_as(one) for part, one in zip(whole, like, strict=True)]
 

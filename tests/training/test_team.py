@@ -30,6 +30,10 @@ def test_a_team_of_one_talks_to_nobody() -> None:
     assert team.leads
     assert team.from_leader("word") == "word"
     assert torch.equal(team.gather(torch.ones(3))[0], torch.ones(3))
+    assert [part.tolist() for part in team.put_together([None, parameter.grad], like=[parameter] * 2)] == [
+        [0, 0],
+        [1, 1],
+    ]
     assert team.add_gradients([parameter], 1.5) == 1.5
     assert torch.equal(parameter.grad, torch.ones(2))
     with started_team(1, threads=1, command=["must not be run"]) as alone:
