@@ -156,6 +156,7 @@ class Trial:
         self.optimizer = build_optimizer(self.model, self.config)
         for group in self.optimizer.param_groups:
             group["lr"] = 1e-4
+        self.prepared = prepared
         self.batches = batches_from(prepared.store, Position(), batch_tokens=self.config.batch_tokens, seed=1)
 
     def step(self) -> Any:
