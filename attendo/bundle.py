@@ -3,7 +3,7 @@
     bundle.json          format version, what it is, checksums of the files that never change
     config.yaml          the whole run's settings
     tokenizer.json       or tokenizer.source.json and tokenizer.target.json; none for a model of pictures
-    weights.safetensors  the weights to use, with their own checksum inside
+    weights.safetensors  the weights to use, with their own checksum inside; adapters (.down, .up) that were not merged
     data.json            what the data were: counts, fingerprint, machine
     scores.json          what the model scored on validation
     interop.json         where an imported model came from, all that an export needs to give it back; none otherwise
@@ -29,10 +29,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attendo.card import write_card
 from attendo.config import from_dict, read_yaml, to_yaml
 from attendo.errors import BundleError, ConfigError
+from attendo.nn.adapters import DOWN, UP, merged
 from attendo.recipe import USED_BY, RunConfig, TaskName
 from attendo.storage import (
     link_file,
     new_folder,
+    read_arrays,
     read_tensors,
     require_new,
     sha256,
@@ -43,6 +45,8 @@ from attendo.storage import (
 from attendo.text.pair import TokenizerPair
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
 FORMAT = 1
@@ -122,7 +126,12 @@ class Bundle:
         return self.checkpoint(steps[-1]) / path.name
 
     def weights(self) -> Weights:
-        return read_tensors(self.weights_file)[0]
+        return merged(read_tensors(self.weights_file)[0])
+
+    def arrays(self) -> "tuple[dict[str, NDArray[np.float32]], str]":
+        """The weights as numpy arrays, and the checksum of their file; without torch."""
+        arrays, checksum = read_arrays(self.weights_file)
+        return merged(arrays), checksum
 
     def model(self) -> "nn.Module":
         """The model with its weights, ready for use."""
@@ -157,6 +166,7 @@ class Bundle:
         return self.path / "checkpoints" / f"step-{step:08d}"
 
     def checkpoint_weights(self, step: int) -> Weights:
+        """As they were written: adapters may stand beside what they adapt."""
         return read_tensors(self.checkpoint(step) / "weights.safetensors")[0]
 
     def save_checkpoint(
@@ -343,12 +353,21 @@ def load_weights(model: "nn.Module", weights: Weights, *, where: str) -> None:
 
 
 def average_weights(bundle: Bundle, steps: list[int]) -> Weights:
-    """The mean of the weights of several checkpoints, added up in float64."""
+    """The mean of the weights of several checkpoints, added up in float64.
+
+    That of adapters is one as well, of a higher rank: Σ_k B_k A_k / n = [B_1 … B_n] / n · [A_1; …; A_n].
+    """
+    import torch
+
     total: Weights = {}
     for step in steps:
         for name, tensor in bundle.checkpoint_weights(step).items():
-            total[name] = total[name] + tensor.double() if name in total else tensor.double()
-    return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
+            if name.endswith((DOWN, UP)):
+                along = 0 if name.endswith(DOWN) else 1
+                total[name] = torch.cat([total[name], tensor], dim=along) if name in total else tensor
+            else:
+                total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: tensor if name.endswith(DOWN) else (tensor / len(steps)).float() for name, tensor in total.items()}
 
 
 def average_last(bundle: Bundle, last: int, out: Path) -> tuple[Bundle, list[int]]:
@@ -368,7 +387,7 @@ def average_last(bundle: Bundle, last: int, out: Path) -> tuple[Bundle, list[int
         )
     chosen = steps[-last:]
     name = f"average of the checkpoints of steps {', '.join(f'{step:,}' for step in chosen)}"
-    return bundle.copy(out, average_weights(bundle, chosen), scores={"weights": name}), chosen
+    return bundle.copy(out, merged(average_weights(bundle, chosen)), scores={"weights": name}), chosen
 
 
 def plain_json(value: Mapping[str, Any]) -> str:

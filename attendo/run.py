@@ -30,7 +30,8 @@ from attendo.data.loader import Pairs
 from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
 from attendo.evaluation.report import training_report
 from attendo.models.transformer import parameter_table
-from attendo.nn.low_rank import merge_adapters, merged
+from attendo.nn.adapters import merged
+from attendo.nn.low_rank import merge_adapters, written
 from attendo.pace import Pace, find_pace, settled
 from attendo.plan import SLOWER, VALIDATION_SHARE, bound, next_folder, with_effort
 from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, TaskName, TokenizerConfig
@@ -57,7 +58,7 @@ from attendo.training.state import Progress, capture, restore
 from attendo.training.team import Team, TeamLostError, joined_team
 from attendo.training.tensorboard import tensorboard_log, why_no_tensorboard
 
-RAW = "raw:"  # before the names of the weights that training goes on with, where those to use are an average
+RAW = "raw:"  # before the names of the weights that training goes on with, where those to use are others
 
 Log = Callable[[dict[str, Any]], None]
 
@@ -265,7 +266,7 @@ class _Run:
             self.bundle.rewind_log(-1)
             return self.go(Progress())
         step, weights, state, facts = found
-        if not self.training.lora_rank:  # those are merged: training goes on with the raw ones, which the state has
+        if not self.training.lora_rank:  # those are for use: training goes on with the raw ones, which the state has
             load_weights(self.model, weights, where=str(self.bundle.checkpoint(step)))
         self.bundle.prune(keep=self._kept(Progress(step=step, best_step=facts["best_step"])))
         self.bundle.rewind_log(step)
@@ -290,7 +291,8 @@ class _Run:
             weights = weights_of(self.model)
             if average is not None or self.training.lora_rank:
                 tensors |= {f"{RAW}{name}": tensor for name, tensor in weights.items()}
-                weights = merged(self.model, weights) if average is None else average.weights
+                merge = self.training.lora_merge
+                weights = written(self.model, weights, merge=merge) if average is None else average.weights
             best = progress.best_step or None
             self.bundle.save_checkpoint(progress.step, weights, tensors, facts, best=best)
             self.bundle.prune(keep=self._kept(progress))
@@ -401,12 +403,12 @@ class _Run:
         steps = self._last(self.training.average, progress)
         if len(steps) > 1:
             averaged = average_weights(self.bundle, steps)
-            load_weights(self.model, averaged, where="the average")
+            load_weights(self.model, merged(averaged), where="the average")
             found = judge.validate(self.model)
             log({"event": "average", "step": progress.step, "of": steps, **found.facts})
             if found.score > score:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
-        load_weights(self.model, chosen, where="the best weights")
+        load_weights(self.model, merged(chosen), where="the best weights")
         self.bundle.save_weights(chosen, {"weights": name})
         verdict = judge.verdict(self.reporter)
         result = {"weights": name, "steps": progress.step, **verdict.scores}

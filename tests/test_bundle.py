@@ -201,12 +201,15 @@ def test_missing_weights(small):
 
 def test_weights_that_do_not_fit(small):
     weights = small.weights()
-    name = "encoder.embedding.weight"
+    name, query = "encoder.embedding.weight", "encoder.blocks.0.attention.query.weight"
     path = small.path / "weights.safetensors"
     for changed, words in (
         ({key: value for key, value in weights.items() if key != name}, f"lacks the tensor {name}"),
         ({**weights, "extra": torch.zeros(3)}, "has the tensor extra"),
         ({**weights, name: weights[name][:-1].clone()}, rf"{name} has shape \(\d+, 32\) instead of"),
+        ({**weights, f"{query}.down": torch.zeros(2, 32)}, f"has the tensor {query}.down"),
+        ({**weights, f"{query}.up": torch.zeros(32, 2)}, f"has the tensor {query}.up"),
+        ({**weights, f"{query}.up": torch.zeros(32, 2), f"{query}.down": torch.zeros(2, 31)}, "has the tensor"),
     ):
         write_tensors(path, changed, {})
         with pytest.raises(BundleError, match=words):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -127,21 +128,21 @@ def test_the_command_line_asks_for_a_model_and_for_adapters(corpus: Any, tmp_pat
     first, second = tmp_path / "first", tmp_path / "second"
     sizes = ["--set", "model.d_model=14", "--set", "model.cell=gru"]
     arguments = ["train", *files, "--model", "rnn", *sizes, *small, "--out", str(first)]
-    assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+    invoke(arguments)
     model = open_bundle(first).config.model
     assert isinstance(model, RecurrentConfig)
     assert (model.d_model, model.cell) == (14, "gru")
     info = CliRunner().invoke(main, ["info", str(first), "--json"], catch_exceptions=False)
     assert json.loads(info.stdout)["parameters"] == open_bundle(first).data()["parameters"]
     arguments = ["train", *files, "--from", str(first), "--lora", "2", *small, "--out", str(second)]
-    assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+    invoke(arguments)
     assert open_bundle(second).config.training.lora_rank == 2
     # A convolutional model has no layer that is called value.
     convolutional, adapted = tmp_path / "conv", tmp_path / "adapted"
     sizes = ["--model", "conv", "--set", "model.d_model=14"]
     for more, out in ((sizes, convolutional), (["--from", str(convolutional), "--lora", "2"], adapted)):
         arguments = ["train", *files, *more, *small, "--out", str(out)]
-        assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+        invoke(arguments)
     before, after = open_bundle(convolutional).weights(), open_bundle(adapted).weights()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved and all(name.endswith("query.weight") for name in moved)
@@ -209,6 +210,59 @@ def test_adapters_end_in_plain_weights(base: Bundle, adapted: Bundle) -> None:
     attendo.load(adapted.path).translate("bako delu")
 
 
+def test_adapters_stay_apart_until_somebody_reads_them(
+    corpus: Any, base: Bundle, adapted: Bundle, tmp_path: Path
+) -> None:
+    """The same run, merged and not, has the same weights, average, translations and exports; so has going on."""
+    settings = merge(adapting(corpus, base), {"training": {"lora_merge": False}})
+    apart = run.train(settings=settings, out=tmp_path / "apart")
+    assert apart.scores()["weights"] == adapted.scores()["weights"]
+
+    inside, _ = read_tensors(apart.path / "weights.safetensors")
+    for name, tensor in base.weights().items():
+        assert torch.equal(inside[name], tensor)
+        assert name.endswith(MATRICES) == (f"{name}.down" in inside) == (f"{name}.up" in inside)
+    invoke(["export", str(apart.path), "--to", "attendo", "--out", str(tmp_path / "copy")])
+    copied, _ = read_tensors(tmp_path / "copy" / "weights.safetensors")
+    assert_near(copied, adapted.weights())
+    assert_near(apart.weights(), adapted.weights())
+    for engine in ("native", "ctranslate2", "torch"):
+        one, other = (attendo.load(bundle.path, engine=engine).translate("bako delu") for bundle in (adapted, apart))
+        assert one == other
+    for bundle, name in ((adapted, "merged"), (apart, "apart")):
+        invoke(["average", str(bundle.path), "--last", "2", "--out", str(tmp_path / f"{name}-average")])
+        invoke(["export", str(bundle.path), "--to", "ctranslate2", "--out", str(tmp_path / f"{name}-ctranslate2")])
+    averages = [read_tensors(tmp_path / f"{name}-average" / "weights.safetensors")[0] for name in ("apart", "merged")]
+    assert_near(*averages)
+    sizes = {(tmp_path / f"{name}-ctranslate2" / "model.bin").stat().st_size for name in ("merged", "apart")}
+    assert len(sizes) == 1
+
+    further = {"data": corpus, "adapt_from": str(apart.path), "training": {**TRAINING, "steps": 1, "average": 0}}
+    still = run.train(settings=merge(further, {"training": {"learning_rate": 1e-12}}), out=tmp_path / "still")
+    assert_near(still.weights(), adapted.weights())
+
+    stop(lambda reporter: run.train(settings=settings, out=tmp_path / "again", reporter=reporter), 4)
+    assert_same(run.resume(tmp_path / "again"), apart)
+
+
+def assert_near(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-5, atol=1e-6)
+
+
+def invoke(arguments: list[str]) -> None:
+    assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+
+
+def test_frozen_layers_have_no_adapters(corpus: Any, base: Bundle, tmp_path: Path) -> None:
+    frozen = {"training": {"frozen_layers": 1, "lora_merge": False, "steps": 2, "average": 0}}
+    found = run.train(settings=merge(adapting(corpus, base), frozen), out=tmp_path / "run")
+    inside, _ = read_tensors(found.path / "weights.safetensors")
+    names = [name for name in inside if name.endswith(".up")]
+    assert names and not any(name.startswith("encoder.") for name in names)
+
+
 def test_the_optimizer_remembers_adapters_only(base: Bundle, adapted: Bundle) -> None:
     state, _ = read_tensors(adapted.checkpoint(STEPS) / "state.safetensors")
     moments = {name for name in state if name.startswith("optimizer:") and name.endswith(":exp_avg")}
@@ -244,6 +298,7 @@ def test_a_run_with_adapters_that_saved_nothing_begins_again(
     [
         ({"lora_matrices": ["query", "vaule"]}, "has no linear layer vaule. It has: inner, key, outer, output, query"),
         ({"lora_matrices": []}, "adapters need matrices"),
+        ({"lora_rank": 0, "lora_merge": False}, "no adapters to keep apart"),
         ({"ema": 0.9}, "cannot be used together"),
     ],
 )

@@ -20,7 +20,7 @@ from attendo.engines.engine import Precision
 from attendo.errors import BundleError, StorageError
 from attendo.models.settings import TransformerConfig
 from attendo.reporting import Reporter, Silent
-from attendo.storage import clear_away, read_arrays, replaced_folder, sha256_of_file, tensors_checksum
+from attendo.storage import clear_away, replaced_folder, sha256_of_file, tensors_checksum
 
 if TYPE_CHECKING:
     from attendo.engines.ctranslate2_model import Array
@@ -45,7 +45,7 @@ def open_ctranslate2(
         except (OSError, RuntimeError):  # damaged, or another process is just replacing it; or neither
             if _is_whole(folder, wanted, every_byte=True):
                 return engine(folder)
-    weights, checksum = read_arrays(bundle.weights_file)
+    weights, checksum = bundle.arrays()
     try:
         with replaced_folder(folder) as new:
             _write(bundle, weights, checksum, new)

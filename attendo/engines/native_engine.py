@@ -28,7 +28,6 @@ from attendo.machine import cores
 from attendo.models.settings import TransformerConfig
 from attendo.native.search import Found, Model, NotNumbersError, Search
 from attendo.reporting import Reporter, Silent
-from attendo.storage import read_arrays
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
 
 BATCH_ROWS = 48  # sentences times beam
@@ -216,7 +215,7 @@ def open_native(bundle: Bundle, *, precision: Precision = "float32") -> NativeEn
     """attendo's own engine with a bundle's model, which `servable` has nothing against."""
     config = bundle.config.model
     assert isinstance(config, TransformerConfig)
-    weights, _ = read_arrays(bundle.weights_file)
+    weights, _ = bundle.arrays()
     positions = n_positions(config)
     assert positions is not None
     try:

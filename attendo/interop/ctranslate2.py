@@ -17,7 +17,7 @@ from attendo.engines.ctranslate2_limits import representable
 from attendo.engines.engine import Precision
 from attendo.errors import ForeignError
 from attendo.models.settings import TransformerConfig
-from attendo.storage import new_folder, read_arrays, require_new
+from attendo.storage import new_folder, require_new
 
 if TYPE_CHECKING:
     from attendo.text.tokenizer import Tokenizer
@@ -79,7 +79,7 @@ def write_ctranslate2(bundle: Bundle, config: TransformerConfig, folder: Path, *
     """The model alone, into an existing folder, with the pieces of the bundle's tokenizers as its tokens."""
     from attendo.engines.ctranslate2_model import Pieces, write_model
 
-    weights, _ = read_arrays(bundle.weights_file)
+    weights, _ = bundle.arrays()
     pieces = Pieces(_all_pieces(bundle.tokenizers.source), _all_pieces(bundle.tokenizers.target))
     write_model(config, weights, folder, pieces=pieces, precision=precision)
 
@@ -97,7 +97,7 @@ def _export_imported(bundle: Bundle, config: TransformerConfig, out: Path, preci
     names, typed = their_pieces(bundle), typed_before(bundle)
     prefix = [names[id] for id in bundle.tokenizers.target.before]
     pieces = Pieces(names, names, model_type=bundle.interop()["config"]["model_type"])
-    weights, _ = read_arrays(bundle.weights_file)
+    weights, _ = bundle.arrays()
     with new_folder(out) as folder:
         write_model(config, weights, folder, pieces=pieces, precision=precision)
         for name, content in tokenizer_files_now(bundle).items():

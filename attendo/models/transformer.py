@@ -198,7 +198,7 @@ def build(config: TransformerConfig) -> Transformer:
 def parameter_table(model: nn.Module) -> dict[str, int]:
     """How many parameters each part has; a shared one is counted once, where it is met first. `total` is the sum.
 
-    Adapters do not count: they end in the matrices that they adapt.
+    Adapters do not count: whoever uses the model has them in the matrices that they adapt.
     """
     counts: dict[str, int] = {}
     adapters = {parameter for part in model.modules() if isinstance(part, LowRank) for parameter in part.parameters()}

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from attendo.nn.adapters import DOWN, UP
+
 _INSIDE = ".parametrizations.weight."
 _ORIGINAL = f"{_INSIDE}original"
 
@@ -37,9 +39,10 @@ def add_adapters(
 ) -> list[str]:
     """Adapts every linear layer of one of these names, `query` or `value`, say.
 
-    Nothing learns any more but adapters, and the parts of the model that are named in `but`. Returns the names
-    that belong to no layer.
+    Nothing learns any more but adapters, and the parts of the model that are named in `but`. A layer that was frozen
+    before gets none. Returns the names that belong to no layer.
     """
+    frozen = {module for module in model.modules() if isinstance(module, nn.Linear) and not module.weight.requires_grad}
     for name, part in model.named_children():
         part.requires_grad_(name in but)
     found = set()
@@ -47,6 +50,8 @@ def add_adapters(
         last = name.rpartition(".")[2]
         if isinstance(module, nn.Linear) and last in matrices:
             found.add(last)
+            if module in frozen:
+                continue
             adapter = LowRank(module.weight, rank=rank, alpha=alpha)
             parametrize.register_parametrization(module, "weight", adapter)
     return [name for name in matrices if name not in found]
@@ -65,13 +70,23 @@ def merge_adapters(model: nn.Module) -> None:
     model.requires_grad_(True)
 
 
-def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The model's weights by name as they were if its adapters were merged."""
-    plain = {}
+def written(model: nn.Module, weights: Mapping[str, Tensor], *, merge: bool) -> dict[str, Tensor]:
+    """The model's weights by name as a bundle has them.
+
+    `merge`: W' alone. Otherwise W, and its adapter beside it.
+    """
+    plain: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         if name.endswith(_ORIGINAL):
             layer = name.removesuffix(_ORIGINAL)
-            plain[f"{layer}.weight"] = model.get_submodule(layer).weight.detach()  # type: ignore[operator]
+            plain |= _adapted(model.get_submodule(layer), f"{layer}.weight", tensor, merge=merge)
         elif _INSIDE not in name:
             plain[name] = tensor
     return plain
+
+
+def _adapted(layer: nn.Module, name: str, weight: Tensor, *, merge: bool) -> dict[str, Tensor]:
+    if merge:
+        return {name: layer.weight.detach()}  # type: ignore[operator]
+    adapter = next(part for part in layer.modules() if isinstance(part, LowRank))
+    return {name: weight, name + DOWN: adapter.down.detach(), name + UP: adapter.scale * adapter.up.detach()}

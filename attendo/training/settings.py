@@ -39,6 +39,7 @@ class TrainingConfig(Settings):
     lora_rank: Annotated[int, NOT_NEGATIVE] = 0  # of low-rank adapters, which then learn alone; 0: none
     lora_alpha: Annotated[float, ABOVE_ZERO] = 16.0  # adapters count alpha / rank times
     lora_matrices: tuple[str, ...] = ("query", "value")  # the linear layers that have one, by their names
+    lora_merge: bool = True  # into plain weights; False: they are written beside the matrices they adapt
 
     schedule: ScheduleName = "paper"
     learning_rate: Annotated[float, ABOVE_ZERO] = 1.0  # the peak; with schedule 'paper' a factor
@@ -70,6 +71,8 @@ class TrainingConfig(Settings):
             yield "average", f"cannot be more than the {self.keep_checkpoints} checkpoints kept (keep_checkpoints)"
         if self.lora_rank and self.ema:
             yield "lora_rank", "adapters and a moving average (ema) cannot be used together; leave one of them out"
+        if not self.lora_merge and not self.lora_rank:
+            yield "lora_merge", "there are no adapters to keep apart; set lora_rank (--lora)"
         if self.lora_rank and not self.lora_matrices:
             yield "lora_matrices", "adapters need matrices, such as [query, value]"
         if self.optimizer == "adam" and self.weight_decay:

@@ -9,7 +9,7 @@ from torch import nn
 
 from attendo.models.family import build_model
 from attendo.models.settings import RecurrentConfig, TransformerConfig
-from attendo.nn.low_rank import LowRank, add_adapters, merge_adapters, merged
+from attendo.nn.low_rank import LowRank, add_adapters, merge_adapters, written
 
 V, RANK, ALPHA = 31, 3, 7.0
 TRANSFORMER = TransformerConfig(
@@ -52,7 +52,7 @@ def test_at_first_an_adapted_model_is_the_model(config):
 def test_merged_is_what_it_was_before(config):
     _, model = adapted(config)
     moved(model)
-    plain = merged(model, model.state_dict())
+    plain = written(model, model.state_dict(), merge=True)
     before = logits(model)
     merge_adapters(model)
     torch.testing.assert_close(logits(model), before, rtol=0, atol=1e-6)

@@ -1,0 +1,23 @@
+"""Low-rank adapters as bundles have them: beside the matrix W, A under the name W.down and B, times α/r, under W.up.
+
+torch is not needed: whatever can be added and multiplied will do.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+DOWN, UP = ".down", ".up"
+
+
+def merged(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """W + B A in the place of every W with an adapter; what does not belong together stays, for others to refuse."""
+    plain = dict(weights)
+    for name in [name.removesuffix(UP) for name in weights if name.endswith(UP)]:
+        if name not in weights or name + DOWN not in weights:
+            continue
+        matrix, up, down = weights[name], weights[name + UP], weights[name + DOWN]
+        rank = len(down)
+        if (*up.shape, *down.shape) == (matrix.shape[0], rank, rank, *matrix.shape[1:]):
+            plain[name] = matrix + up @ down
+            del plain[name + UP], plain[name + DOWN]
+    return plain
