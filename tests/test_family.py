@@ -16,7 +16,7 @@ from attendo.decoding.search import SearchOptions
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.filler import Embedder, Filler
 from attendo.generator import Generator
-from attendo.models.settings import GPTConfig
+from attendo.models.settings import ClassifierConfig, GPTConfig
 from attendo.translator import load
 
 from .family import COLOURS, preset_of, settings_of, write_labels, write_text
@@ -200,6 +200,9 @@ def test_a_classifier_learns_from_nothing_and_from_a_masked_language_model(
     bundle = run.train(settings=tuned, out=tmp_path / "tuned")
     before, after = start.weights(), bundle.weights()
     assert bundle.tokenizers == start.tokenizers
+    model = bundle.config.model
+    assert isinstance(model, ClassifierConfig)
+    assert (model.pooling, model.residual_dropout) == ("first", 0.3)  # it was trained with next sentences
     with pytest.raises(ConfigError, match=r"training\.frozen_layers = 9: the encoder has 2 layers"):
         run.train(settings=merge(tuned, {"training": {"frozen_layers": 9}}), out=tmp_path / "wrong")
     for name in after:
@@ -208,6 +211,18 @@ def test_a_classifier_learns_from_nothing_and_from_a_masked_language_model(
             assert torch.equal(after[name], before[name]), name
         elif name.startswith("encoder.blocks.1.attention.query.weight"):
             assert not torch.equal(after[name], before[name])
+
+
+def test_a_classifier_of_a_model_that_told_nothing_from_its_first_vector(
+    settings: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    few = {"training": {"steps": 2}}
+    masked = merge(settings["bert"], few, {"noise": {"next_sentence": False}})
+    start = run.train(settings=masked, out=tmp_path / "masked")
+    tuned = {**settings["classifier"], "model": {}, "adapt_from": str(start.path)}
+    model = run.train(settings=merge(tuned, few, {"data": {"max_length": 29}}), out=tmp_path / "tuned").config.model
+    assert isinstance(model, ClassifierConfig)
+    assert (model.pooling, model.residual_dropout, model.word_dropout) == ("mean", 0.3, 0.2)
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])

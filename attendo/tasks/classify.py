@@ -16,13 +16,15 @@ from attendo.errors import ConfigError, DataError
 from attendo.evaluation.classification import ClassificationScores, classification_scores, confusion_picture
 from attendo.machine import DeviceName
 from attendo.models.bert import Classifier
-from attendo.models.settings import EncoderConfig
+from attendo.models.settings import BertConfig, EncoderConfig
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
 from attendo.tasks.task import Appraisal, Judge, Task, Verdict
 from attendo.training.loop import Validation
 from attendo.translator import exponential
+
+SMALL = 512  # d_model below which a model cannot have learned much from what it has read
 
 
 def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | None) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
     """
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is a classifier. Choose another, or auto.")
-    training = {
+    training: dict[str, Any] = {
         "optimizer": "adamw",
         "weight_decay": 0.01,
         "label_smoothing": 0.1,
@@ -46,7 +48,11 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "epochs": min(30.0, max(2.0, 300_000 / max(texts, 1))),
     }
     if start is not None:
-        return {"task": "classify", "model": {"kind": "classifier"}, "training": text_plan.adapting(training, start)}
+        further = text_plan.adapting(training, start)
+        if start.config.task != "classify":  # it has new things to learn
+            further["learning_rate"] = min(training["learning_rate"], 0.04 / start.config.model.d_model)
+            further["epochs"] = min(20.0, training["epochs"])
+        return {"task": "classify", "model": {"kind": "classifier", **_tuned(start)}, "training": further}
     sizes = {"n_layers": 2, "d_model": 128, "d_ff": 256, "n_heads": 4}
     if preset != "auto":
         sizes = text_plan.layers_for(preset)
@@ -62,6 +68,22 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "word_dropout": 0.2,
     }
     return {"task": "classify", "model": model, "training": {**training, "ema": 0.998, "embeddings": "related"}}
+
+
+def _tuned(start: Bundle) -> dict[str, Any]:
+    """What a classifier has that its beginning, a model of something else, has not, or not for few texts.
+
+    A model that has learned to tell something from its first vector goes on with that, as does an imported one, whose
+    counterpart does. A small one has read little, and forgets it for the labels of a few texts unless much is left out.
+    """
+    before = start.config.model
+    if not isinstance(before, BertConfig) or start.interop():
+        return {}
+    chosen: dict[str, Any] = {"pooling": "first" if before.pooler or before.next_sentence else "mean"}
+    if before.d_model < SMALL:
+        rates = {"residual_dropout": 0.3, "word_dropout": 0.2}
+        chosen |= {name: max(rate, getattr(before, name)) for name, rate in rates.items()}
+    return chosen
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:

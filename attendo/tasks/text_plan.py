@@ -198,11 +198,14 @@ def resolve(
 
 
 def kept_of(start: Bundle | None, chosen: Chosen) -> dict[str, Any]:
-    """The settings of the bundle to start from; for a model of another kind, those that it has as well."""
+    """The settings of the bundle to start from, but what the preset chooses for models that are trained already.
+
+    For a model of another kind, those that it has as well.
+    """
     if start is None:
         return {}
     own = () if start.config.model.kind == chosen["model"]["kind"] else OWN
-    model = {key: value for key, value in to_dict(start.config.model).items() if key not in own}
+    model = {key: value for key, value in to_dict(start.config.model).items() if key not in (*own, *chosen["model"])}
     return {"model": model, "data": {"max_length": start.config.data.max_length}}
 
 
