@@ -139,11 +139,7 @@ def dismiss(team: Team) -> None:
 
 
 def part(team: Team) -> None:
-    """Waits until all have heard the last word: one that left at once could take it along.
-
-    No tensor may travel last: gloo lets go of it in a thread of its own, and that ends in an abort if Python has ended
-    by then.
-    """
+    """Waits until all have heard the last word: one that left at once could take it along."""
     with contextlib.suppress(TeamLostError):
         team.meet()
 

@@ -21,6 +21,10 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+
+# For its defaults alone, which name the group that is there when it is imported, and the first step of an optimizer
+# imports it: a group kept that way keeps its threads, and one that lets go of a tensor when Python has ended aborts.
+import torch.distributed.nn.functional
 from torch import Tensor
 
 from attendo.errors import ConfigError, TrainingError

@@ -107,6 +107,33 @@ def test_without_room_there_is_no_shared_memory(monkeypatch: pytest.MonkeyPatch,
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_a_team_that_has_ended_leaves_no_threads(tmp_path: Path) -> None:
+    """One that let go of a tensor when Python has ended would abort the process. In a process of its own, in which the
+    optimizer's first step imports what it needs, as in training."""
+    follow = follower(tmp_path, "team.meet()\n")
+    lead = tmp_path / "leader.py"
+    lead.write_text(
+        textwrap.dedent(f"""
+        import torch
+        from pathlib import Path
+        from attendo.training.team import started_team
+
+        def threads():
+            return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+
+        parameter = torch.zeros(2, requires_grad=True)
+        parameter.grad = torch.ones(2)
+        with started_team(2, threads=1, command={follow!r}) as team:
+            torch.optim.Adam([parameter]).step()
+            team.meet()
+            assert any("gloo" in name for name in threads())
+        assert not any("gloo" in name for name in threads()), threads()
+        """)
+    )
+    subprocess.run([sys.executable, str(lead)], check=True, timeout=SECONDS)
+
+
 def test_a_process_that_dies_is_an_error_that_says_so(tmp_path: Path) -> None:
     command = follower(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     with (
