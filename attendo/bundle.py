@@ -126,12 +126,14 @@ class Bundle:
         return self.checkpoint(steps[-1]) / path.name
 
     def weights(self) -> Weights:
-        return merged(read_tensors(self.weights_file)[0])
+        path = self.weights_file
+        return _plain(read_tensors(path)[0], path)
 
     def arrays(self) -> "tuple[dict[str, NDArray[np.float32]], str]":
         """The weights as numpy arrays, and the checksum of their file; without torch."""
-        arrays, checksum = read_arrays(self.weights_file)
-        return merged(arrays), checksum
+        path = self.weights_file
+        arrays, checksum = read_arrays(path)
+        return _plain(arrays, path), checksum
 
     def model(self) -> "nn.Module":
         """The model with its weights, ready for use."""
@@ -350,6 +352,14 @@ def load_weights(model: "nn.Module", weights: Weights, *, where: str) -> None:
             shapes = f"{tuple(weights[name].shape)} instead of {tuple(tensor.shape)}"
             raise BundleError(f"{where}: the tensor {name} has shape {shapes}.")
         tensor.copy_(weights[name])
+
+
+def _plain(weights: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """With adapters merged; one that fits no matrix is an error."""
+    plain = merged(weights)
+    if left := [name for name in plain if name.endswith((DOWN, UP))]:
+        raise BundleError(f"{path} has the tensor {min(left)}, half of an adapter, without what it belongs to.")
+    return plain
 
 
 def average_weights(bundle: Bundle, steps: list[int]) -> Weights:

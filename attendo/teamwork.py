@@ -17,7 +17,7 @@ from attendo.bundle import load_weights, weights_of
 from attendo.data.loader import Pairs, batches_from
 from attendo.errors import AttendoError, ConfigError, DataError, TrainingError
 from attendo.models.family import build_model
-from attendo.nn.low_rank import adaptable, add_adapters
+from attendo.nn.low_rank import adaptable, adapters, add_adapters
 from attendo.recipe import RunConfig
 from attendo.tasks.choice import task_of
 from attendo.training.ema import MovingAverage
@@ -72,6 +72,11 @@ def training_model(
             raise ConfigError(
                 f"training.lora_matrices = {list(names)}: this model has no linear layer {strange[0]}. It has: "
                 f"{', '.join(adaptable(model))}."
+            )
+        if not any(adapters(model)):
+            raise ConfigError(
+                f"training.frozen_layers = {training.frozen_layers}: every layer that adapters are for "
+                f"({', '.join(names)}) is frozen, so there is nothing to adapt. Freeze fewer, or leave out --lora."
             )
     return model
 

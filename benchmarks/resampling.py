@@ -52,7 +52,7 @@ def main() -> None:
         f"{datetime.date.today().isoformat()}, {about['processor']}, 1 thread, torch {about['torch']}; "
         f"`{' '.join(['python -m benchmarks.resampling', *sys.argv[1:]])}`.",
         "",
-        "| pieces | batches of an epoch, seconds, median (least to most) | how many | training, seconds | share |",
+        "| | batches of an epoch, seconds, median (least to most) | pieces | training, seconds | share |",
         "|---|---|---|---|---|",
         sep="\n",
     )

@@ -17,6 +17,7 @@ from attendo.errors import BundleError, ConfigError, DataError
 from attendo.filler import Embedder, Filler
 from attendo.generator import Generator
 from attendo.models.settings import ClassifierConfig, GPTConfig
+from attendo.tasks import classify
 from attendo.translator import load
 
 from .family import COLOURS, preset_of, settings_of, write_labels, write_text
@@ -219,10 +220,16 @@ def test_a_classifier_of_a_model_that_told_nothing_from_its_first_vector(
     few = {"training": {"steps": 2}}
     masked = merge(settings["bert"], few, {"noise": {"next_sentence": False}})
     start = run.train(settings=masked, out=tmp_path / "masked")
+    training = classify.choose("auto", max_length=29, texts=100, start=start)["training"]
+    assert (training["epochs"], training["learning_rate"]) == (20, 0.001)  # 0.04 / 24 would be more
     tuned = {**settings["classifier"], "model": {}, "adapt_from": str(start.path)}
     model = run.train(settings=merge(tuned, few, {"data": {"max_length": 29}}), out=tmp_path / "tuned").config.model
     assert isinstance(model, ClassifierConfig)
     assert (model.pooling, model.residual_dropout, model.word_dropout) == ("mean", 0.3, 0.2)
+    nothing = merge(masked, {"adapt_from": str(start.path), "training": {"lora_rank": 2, "frozen_layers": 2}})
+    nothing["model"] = {}
+    with pytest.raises(ConfigError, match=r"training\.frozen_layers = 2: every layer that adapters are for"):
+        run.train(settings=nothing, out=tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])

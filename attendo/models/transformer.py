@@ -26,7 +26,7 @@ from attendo.nn.cache import DecoderCache, LayerCache
 from attendo.nn.embedding import Embedding, OutputProjection
 from attendo.nn.init import initialise, scale_by_depth
 from attendo.nn.lean import lean_block, lean_norm, lean_output
-from attendo.nn.low_rank import LowRank
+from attendo.nn.low_rank import adapters
 from attendo.nn.masks import Span, causal_mask, span_mask
 
 
@@ -201,9 +201,9 @@ def parameter_table(model: nn.Module) -> dict[str, int]:
     Adapters do not count: whoever uses the model has them in the matrices that they adapt.
     """
     counts: dict[str, int] = {}
-    adapters = {parameter for part in model.modules() if isinstance(part, LowRank) for parameter in part.parameters()}
+    added = {parameter for adapter in adapters(model) for parameter in adapter.parameters()}
     for name, parameter in model.named_parameters():
-        if parameter in adapters:
+        if parameter in added:
             continue
         counts[_part(name)] = counts.get(_part(name), 0) + parameter.numel()
     return {**counts, "total": sum(counts.values())}

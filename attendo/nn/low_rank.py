@@ -7,7 +7,7 @@ was, of which `weight` is W': whoever reads that, reads the sum, and merging is 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +55,10 @@ def add_adapters(
             adapter = LowRank(module.weight, rank=rank, alpha=alpha)
             parametrize.register_parametrization(module, "weight", adapter)
     return [name for name in matrices if name not in found]
+
+
+def adapters(model: nn.Module) -> Iterator[LowRank]:
+    return (part for part in model.modules() if isinstance(part, LowRank))
 
 
 def adaptable(model: nn.Module) -> list[str]:

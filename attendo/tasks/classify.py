@@ -49,7 +49,7 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
     }
     if start is not None:
         further = text_plan.adapting(training, start)
-        if start.config.task != "classify":  # it has new things to learn
+        if _read_here(start):
             further["learning_rate"] = min(training["learning_rate"], 0.04 / start.config.model.d_model)
             further["epochs"] = min(20.0, training["epochs"])
         return {"task": "classify", "model": {"kind": "classifier", **_tuned(start)}, "training": further}
@@ -77,13 +77,19 @@ def _tuned(start: Bundle) -> dict[str, Any]:
     counterpart does. A small one has read little, and forgets it for the labels of a few texts unless much is left out.
     """
     before = start.config.model
-    if not isinstance(before, BertConfig) or start.interop():
+    if not _read_here(start):
         return {}
-    chosen: dict[str, Any] = {"pooling": "first" if before.pooler or before.next_sentence else "mean"}
+    assert isinstance(before, BertConfig)
+    chosen: dict[str, Any] = {"pooling": "first" if before.next_sentence else "mean"}
     if before.d_model < SMALL:
         rates = {"residual_dropout": 0.3, "word_dropout": 0.2}
         chosen |= {name: max(rate, getattr(before, name)) for name, rate in rates.items()}
     return chosen
+
+
+def _read_here(start: Bundle) -> bool:
+    """Whether it is a masked language model that was trained here: it has read little, and much is new to it."""
+    return isinstance(start.config.model, BertConfig) and not start.interop()
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:

@@ -21,14 +21,15 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-
-# For its defaults alone, which name the group that is there when it is imported, and the first step of an optimizer
-# imports it: a group kept that way keeps its threads, and one that lets go of a tensor when Python has ended aborts.
-import torch.distributed.nn.functional
 from torch import Tensor
 
 from attendo.errors import ConfigError, TrainingError
 from attendo.training.shared_sum import SharedSum, release, reserve
+
+if dist.is_available():
+    # For its defaults alone: they name the group that is there when it is imported, as the first step of an optimizer
+    # does. A group kept that way keeps its threads, and one that lets go of a tensor when Python has ended aborts.
+    import torch.distributed.nn.functional
 
 T = TypeVar("T")
 

@@ -24,6 +24,7 @@ from attendo.generator import Generator
 from attendo.interop.exporting import export_huggingface
 from attendo.interop.importing import import_model, order_of_bundle
 from attendo.pictures import PictureClassifier
+from attendo.tasks import classify
 from tests.cli.command import attendo as command
 from tests.family import write_labels
 from tests.interop import tokenizers
@@ -282,6 +283,9 @@ def test_a_classifier_is_made_of_it(
         "data": {"source": str(labels)},
         "training": {"steps": 3, "batch_tokens": 200, "learning_rate": 0.003, **ways},
     }
+    chosen = classify.choose("auto", max_length=64, texts=60, start=bundle)
+    assert (chosen["model"], chosen["training"]["epochs"]) == ({"kind": "classifier"}, 10)  # it goes on as it is
+    assert chosen["training"]["learning_rate"] <= 1e-4
     trained = attendo.train(settings=settings, out=tmp_path / "run")
     assert trained.tokenizers == bundle.tokenizers
     kept = {"n_separators", "n_segments", "norm_eps", "position_offset"}
