@@ -33,12 +33,13 @@ USED_BY: dict[TaskName, tuple[str, str]] = {
 Effort = Literal["quick", "normal", "thorough"]
 MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0}  # from first file to last score
 
-FEW_PASSES = 18.0  # over the data
+FEW_PASSES, MANY_PASSES = 18.0, 120.0  # over the data
+ENOUGH_PAIRS = 20_000  # for a wider model, which so many passes would otherwise fit to them by heart
 FEWEST_PASSES = 2.0  # for which it pays to take a larger model
 COSTS = {"small": 7.0, "base": 40.0}  # times as long as `tiny` takes for the same text
 # The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is
 # enough.
-DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (120.0, 0.25), (math.inf, 0.3))
+DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (MANY_PASSES, 0.25), (math.inf, 0.3))
 OTHER_SIZES = {"rnn": recurrent_sizes, "conv": convolutional_sizes}  # of the kinds of translators but Transformers
 
 VOCABULARY = Rule(
@@ -140,8 +141,9 @@ def choose(
     """Model and training settings as plain values, for a corpus of so many pairs and about so many passes over it.
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
-    that size; a small one also as much dropout as the passes need, for a few passes what learns fastest, and for more
-    Muon, whose steps take longer and learn more. A size by name takes its own. `passes` None: as many as are useful.
+    that size; a small one also as much dropout as the passes need, for a few passes what learns fastest, for more Muon,
+    whose steps take longer and learn more, and where the passes are more than it has use for a wider one, which makes
+    half as many. A size by name takes its own. `passes` None: as many as are useful.
     `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it is; with `adapters` it
     does that by itself, and they may learn fast.
     """
@@ -169,6 +171,9 @@ def choose(
             training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
         else:
             training |= {"optimizer": "muon"}
+        if passes >= MANY_PASSES and pairs >= ENOUGH_PAIRS:
+            model |= {"d_model": 192, "d_ff": 512}
+            training |= {"learning_rate": 0.0033}
     return {"model": model, "training": training}
 
 

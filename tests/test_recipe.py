@@ -46,6 +46,7 @@ def test_auto_takes_a_smaller_size_where_the_time_is_short() -> None:
     assert [size(200_000, passes) for passes in (2, 13, 14, None)] == [128, 128, 256, 256]
     assert [size(3_000_000, passes) for passes in (2, 14, 79, 80, None)] == [128, 256, 256, 512, 512]
     assert [size(1_000, passes) for passes in (2, 1000, None)] == [128, 128, 128]
+    assert [size(29_000, passes) for passes in (2, 119, 120, None)] == [128, 128, 192, 128]  # wider, with time for it
 
 
 def test_the_more_passes_the_more_dropout() -> None:
