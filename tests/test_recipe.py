@@ -72,6 +72,16 @@ def test_few_passes_take_what_learns_fastest() -> None:
     assert (few.optimizer, many.optimizer) == ("adam", "muon")
 
 
+def test_many_passes_over_enough_pairs_are_kept_from_being_learned_by_heart() -> None:
+    few, many, less = (
+        config_of("auto", pairs=pairs, passes=passes).training
+        for pairs, passes in ((29_000, 119), (29_000, 120), (19_999, 120))
+    )
+    assert (few.weight_decay, few.label_smoothing) == (less.weight_decay, less.label_smoothing) == (0.0, 0.1)
+    assert (many.weight_decay, many.label_smoothing) == (0.1, 0.2)
+    assert many.optimizer == "muon"
+
+
 def test_small_corpora_are_read_more_often() -> None:
     epochs = [choose("auto", pairs=pairs)["training"]["epochs"] for pairs in (1_000, 29_000, 150_000, 5_000_000)]
     assert epochs == sorted(epochs, reverse=True)
