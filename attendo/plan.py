@@ -57,7 +57,7 @@ def check_settings(settings: Mapping[str, Any], preset: RecipeName, start: Bundl
     layers = [
         _tied(joint),
         choose(preset, pairs=1, kind=_kind(settings, start), adapt=None if start is None else start.config.model),
-        _beginning(settings),
+        _suitable(settings),
         _model_of(start),
         {} if start is None else {"data": {"max_length": start.config.data.max_length}},
         settings,
@@ -164,7 +164,7 @@ def resolve(
     learned: dict[str, Any] = {"tokenizer": {"vocab_size": prepared.facts["vocab_size"], "joint": joint}}
     if start is not None:
         learned = {"tokenizer": to_dict(start.config.tokenizer)}
-    by_itself = merge(_tied(joint), chosen, _beginning(settings), _model_of(start))
+    by_itself = merge(_tied(joint), chosen, _suitable(settings), _model_of(start))
     values = merge(by_itself, settings, epochs, {"model": sizes}, learned, {"data": to_dict(data)})
     return from_dict(RunConfig, values)
 
@@ -262,10 +262,11 @@ def _model_of(start: Bundle | None) -> dict[str, Any]:
     return {} if start is None else {"model": to_dict(start.config.model)}
 
 
-def _beginning(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Embeddings begin with what suits the positions that were asked for."""
+def _suitable(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What suits the parts that were asked for: embeddings their positions, and decay the optimizer."""
     waves = settings.get("model", {}).get("positions") == "complex"
-    return {"training": {"embeddings": "random"}} if waves else {}
+    plain = settings.get("training", {}).get("optimizer") == "adam"
+    return {"training": ({"embeddings": "random"} if waves else {}) | ({"weight_decay": 0.0} if plain else {})}
 
 
 def _tied(joint: bool) -> dict[str, Any]:

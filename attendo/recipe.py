@@ -34,7 +34,7 @@ Effort = Literal["quick", "normal", "thorough"]
 MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0}  # from first file to last score
 
 FEW_PASSES, MANY_PASSES = 18.0, 120.0  # over the data
-ENOUGH_PAIRS = 20_000  # for a wider model, which so many passes would otherwise fit to them by heart
+ENOUGH_PAIRS = 20_000  # for a wider model, which would learn fewer by heart
 FEWEST_PASSES = 2.0  # for which it pays to take a larger model
 COSTS = {"small": 7.0, "base": 40.0}  # times as long as `tiny` takes for the same text
 # The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is

@@ -11,7 +11,8 @@ import pytest
 from attendo.bundle import Bundle
 from attendo.errors import ConfigError
 from attendo.models.settings import RATES, TransformerConfig
-from attendo.plan import bound, check_settings, is_bounded, misfit, with_effort
+from attendo.plan import bound, check_settings, is_bounded, misfit, resolve, with_effort
+from attendo.recipe import DataConfig
 from attendo.training.settings import TrainingConfig
 
 from .trained import Trained
@@ -66,6 +67,20 @@ def test_the_layout_of_sinusoids_that_are_not_there() -> None:
 )
 def test_settings_of_chosen_parts(model: dict[str, Any]) -> None:
     check_settings({"model": model}, "tiny", None)
+
+
+def test_the_time_there_is_does_not_refuse_an_optimizer() -> None:
+    """Adam has no decay, which auto gives where there is time for many passes."""
+    corpus: Any = SimpleNamespace(
+        tokenizers=SimpleNamespace(
+            source=SimpleNamespace(vocab_size=400), target=SimpleNamespace(vocab_size=400), joint=True
+        ),
+        facts={"pairs": {"kept": 29_000}, "tokens_per_epoch": {"source": 1, "target": 1}, "vocab_size": 400},
+    )
+    for optimizer, decay in (("adam", 0.0), ("adamw", 0.1)):
+        settings = {"training": {"minutes": 150.0, "optimizer": optimizer}}
+        found = resolve(settings, "auto", DataConfig(source="a"), corpus, None, speed=1.0)
+        assert found.training.weight_decay == decay
 
 
 def test_complex_positions_begin_with_chance() -> None:

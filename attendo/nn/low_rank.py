@@ -92,5 +92,5 @@ def written(model: nn.Module, weights: Mapping[str, Tensor], *, merge: bool) -> 
 def _adapted(layer: nn.Module, name: str, weight: Tensor, *, merge: bool) -> dict[str, Tensor]:
     if merge:
         return {name: layer.weight.detach()}  # type: ignore[operator]
-    adapter = next(part for part in layer.modules() if isinstance(part, LowRank))
+    adapter = next(adapters(layer))
     return {name: weight, name + DOWN: adapter.down.detach(), name + UP: adapter.scale * adapter.up.detach()}

@@ -48,11 +48,12 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "epochs": min(30.0, max(2.0, 300_000 / max(texts, 1))),
     }
     if start is not None:
-        further = text_plan.adapting(training, start)
-        if _read_here(start):
-            further["learning_rate"] = min(training["learning_rate"], 0.04 / start.config.model.d_model)
+        further, kept, before = text_plan.adapting(training, start), {"kind": "classifier"}, start.config.model
+        if isinstance(before, BertConfig) and not start.interop():  # trained here: much is new to it
+            further["learning_rate"] = min(training["learning_rate"], 0.04 / before.d_model)
             further["epochs"] = min(20.0, training["epochs"])
-        return {"task": "classify", "model": {"kind": "classifier", **_tuned(start)}, "training": further}
+            kept |= _tuned(before)
+        return {"task": "classify", "model": kept, "training": further}
     sizes = {"n_layers": 2, "d_model": 128, "d_ff": 256, "n_heads": 4}
     if preset != "auto":
         sizes = text_plan.layers_for(preset)
@@ -70,26 +71,17 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
     return {"task": "classify", "model": model, "training": {**training, "ema": 0.998, "embeddings": "related"}}
 
 
-def _tuned(start: Bundle) -> dict[str, Any]:
-    """What a classifier has that its beginning, a model of something else, has not, or not for few texts.
+def _tuned(before: BertConfig) -> dict[str, Any]:
+    """What a classifier has that its beginning, a masked language model trained here, has not, or not for few texts.
 
-    A model that has learned to tell something from its first vector goes on with that, as does an imported one, whose
-    counterpart does. A small one has read little, and forgets it for the labels of a few texts unless much is left out.
+    A model that has learned to tell something from its first vector goes on with that. A small one has read little, and
+    forgets it for the labels of a few texts unless much is left out.
     """
-    before = start.config.model
-    if not _read_here(start):
-        return {}
-    assert isinstance(before, BertConfig)
     chosen: dict[str, Any] = {"pooling": "first" if before.next_sentence else "mean"}
     if before.d_model < SMALL:
         rates = {"residual_dropout": 0.3, "word_dropout": 0.2}
         chosen |= {name: max(rate, getattr(before, name)) for name, rate in rates.items()}
     return chosen
-
-
-def _read_here(start: Bundle) -> bool:
-    """Whether it is a masked language model that was trained here: it has read little, and much is new to it."""
-    return isinstance(start.config.model, BertConfig) and not start.interop()
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
