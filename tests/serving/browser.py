@@ -134,6 +134,11 @@ class Page:
             }};
         """)
 
+    def downloaded(self, name: str) -> bytes:
+        """A file, once it is whole: Chromium reserves its name with an empty one, and renames the other to it."""
+        file = self.downloads / name
+        return bytes(self.until(lambda: file.exists() and file.read_bytes()))
+
     def drop(self, name: str, content: bytes) -> None:
         """A file, where documents are taken."""
         self.script(

@@ -298,10 +298,7 @@ def test_a_file_is_dropped_and_comes_back_translated(page, name):
     assert "32 passages" in page.text("#document-told")
     if name == "notes.md":
         link.click()
-        saved = page.downloads / "notes.de.md"
-        page.until(saved.exists)
-        found = saved.read_bytes().decode("utf-8")
-        assert found == "\ufeff# eins zwei.\r\n\r\n" + "* fünf grün.\r\n" * 31
+        assert page.downloaded("notes.de.md").decode("utf-8") == "\ufeff# eins zwei.\r\n\r\n" + "* fünf grün.\r\n" * 31
 
 
 def test_a_file_that_is_no_text(page):
