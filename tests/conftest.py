@@ -6,11 +6,14 @@ from collections.abc import Iterator
 os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import hypothesis
 import pytest
 import torch
 
 from attendo import pace
 from tests.trained import tiny, trained  # noqa: F401 (fixtures for all)
+
+hypothesis.settings.load_profile("ci")  # the same examples each time, and all the time they need
 
 
 @pytest.fixture(scope="session", autouse=True)

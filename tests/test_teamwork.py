@@ -125,7 +125,8 @@ def test_torchrun_is_the_same_engine(alone: Bundle, tmp_path: Path) -> None:
 def test_ctrl_c_reaches_all_and_each_goes_on_with_elements_of_its_own(undisturbed: Bundle, tmp_path: Path) -> None:
     """Ctrl-C is sent to every process of the terminal's group; the leader saves what all of them draw next."""
     (tmp_path / "settings.yaml").write_text((undisturbed.path / "config.yaml").read_text())
-    command = [sys.executable, "-m", "attendo", "train", "--config", "settings.yaml", "--out", "new"]
+    # Nicely, so that who watches it is not too late for its few steps.
+    command = ["nice", sys.executable, "-m", "attendo", "train", "--config", "settings.yaml", "--out", "new"]
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as running:

@@ -216,7 +216,7 @@ def test_it_ends_soon_in_the_midst_of_much_work(path, number, code):
         process.send_signal(number)
         # Its output stays open: a process that finds it closed first ends for that reason, with 0.
         assert process.wait(SECONDS) == code
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
 
 
 def feed(stdin: IO[bytes], content: bytes) -> None:

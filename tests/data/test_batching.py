@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attendo.data.batching import EpochPlan, batch_starts, epoch_plan
@@ -43,7 +43,6 @@ def starts_by_hand(source: np.ndarray, target: np.ndarray, batch_tokens: int, sk
     return starts
 
 
-@settings(deadline=None)
 @given(LENGTHS, st.integers(1, 400), st.integers(0, 2**64), st.integers(0, 5))
 def test_every_pair_comes_once_and_the_budget_holds(pairs, batch_tokens, seed, epoch):
     source, target = arrays(pairs)
@@ -110,7 +109,6 @@ def test_batches_are_as_full_as_they_can_be():
     assert set(sizes[2:]) == {10}  # all but the first, cut short on purpose, and the last
 
 
-@settings(deadline=None)
 @given(LENGTHS, st.integers(1, 400), st.floats(0, 1, exclude_max=True))
 def test_batch_starts_equal_a_plain_loop(pairs, batch_tokens, skew):
     source, target = arrays(sorted(pairs, key=lambda pair: (pair[1], pair[0])))

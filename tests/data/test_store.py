@@ -48,7 +48,7 @@ def test_what_was_appended_comes_back(tmp_path):
     assert [path.name for path in folder.parent.iterdir()] == ["key"]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     st.lists(
         st.lists(st.tuples(*[st.lists(st.integers(0, 2**32 - 1), max_size=5)] * 2), max_size=4), min_size=1, max_size=4

@@ -25,7 +25,7 @@ FORBIDDEN = (0, BOS)
 PENALTIES = get_args(LengthPenalty)
 EVERYTHING = 1201  # a beam that holds all sequences of at most 6 of the ids A, B, C
 
-few = settings(derandomize=True, deadline=None, max_examples=50)
+few = settings(max_examples=50)
 
 CASES: dict[str, list[Phrase]] = {
     "an id": [phrase([A])],

@@ -202,7 +202,7 @@ PARTS = (
 TEXTS = st.lists(PARTS, max_size=40).map("".join)
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, st.sampled_from(IN_PLACE))
 def test_any_text_survives(text, ending):
     content = f"00:00:01,000 --> 00:00:02,000\n{text}" if ending == "srt" else text
@@ -214,14 +214,14 @@ def test_any_text_survives(text, ending):
     shouted(document)
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=60), st.sampled_from(IN_PLACE))
 def test_any_unicode_survives(text, ending):
     content = f"00:00:01,000 --> 00:00:02,000\n{text}" if ending == "srt" else text
     assert same(parsed(content, ending)) == content
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, st.sampled_from(("po", "xliff")))
 def test_any_text_in_a_file_of_strings_is_read_or_refused(text, ending):
     for content in (text, f'msgid "{text}"\nmsgstr ""\n', f"<xliff><segment><source>{text}</source></segment></xliff>"):

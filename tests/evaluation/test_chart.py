@@ -2,7 +2,7 @@ import math
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attendo.evaluation.chart import HEIGHT, WIDTH, Series, line_chart, nice_ticks, tick_labels
@@ -108,7 +108,6 @@ def test_rounding_errors_add_no_step():
     assert tick_labels(nice_ticks(0, 0.1 + 0.2, 3)) == ["0", "0.1", "0.2", "0.3"]
 
 
-@settings(derandomize=True, database=None)
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.integers(3, 11))
 def test_ticks_surround_the_data_and_labels_differ(a, b, count):
     low, high = min(a, b), max(a, b)

@@ -15,6 +15,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+from tests.serving.running import PATIENCE
+
 PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}
 FLAGS = (
     "--headless=new",
@@ -27,7 +29,6 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--lang=en",
 )
-PATIENCE = 30  # seconds, on a busy machine
 
 
 def programs() -> dict[str, str]:
@@ -53,6 +54,7 @@ def browser(folder: Path) -> Iterator[webdriver.Chrome]:
     driver = webdriver.Chrome(options, webdriver.ChromeService(found["chromedriver"]))
     try:
         driver.set_window_size(1280, 900)
+        driver.set_script_timeout(PATIENCE)
         driver.execute_cdp_cmd(
             "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder / "downloads")}
         )
@@ -75,6 +77,11 @@ class Page:
         self.driver.get(f"{self.url}/?{self.loads}#{view}")  # another address, or only the view would change
         self.until(lambda: self.one(f"#tab-{view}").get_attribute("aria-selected") == "true")
         self.until(lambda: self.text("#source-name") != "Text" and self.text("#source-name") != "原文")
+
+    def show(self, view: str) -> None:
+        """By its tab, as soon as it is there."""
+        self.one(f"#tab-{view}").click()
+        self.until(lambda: self.one(f"#{view}").is_displayed())
 
     def begin(self) -> None:
         """As on the first visit: the browser remembers nothing, and has said nothing."""
@@ -113,9 +120,12 @@ class Page:
             raise AssertionError(f"{selector} is {self.text(selector)!r}, and never {text!r}") from None
 
     def type(self, text: str, into: str = "#source") -> None:
-        """In the place of what stands there."""
+        """In the place of what stands there; all at once, as the page does something whenever somebody pauses."""
         self.one(into).send_keys(Keys.CONTROL, "a")
-        self.one(into).send_keys(text or Keys.DELETE)
+        if text:
+            self.driver.execute_cdp_cmd("Input.insertText", {"text": text})
+        else:
+            self.one(into).send_keys(Keys.DELETE)
 
     def translate(self, text: str, becomes: str) -> None:
         self.type(text)

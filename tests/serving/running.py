@@ -21,6 +21,8 @@ from attendo.serving.server import bound, server
 from attendo.serving.service import Service
 from attendo.translator import Translator
 
+PATIENCE = 60  # seconds, on a busy machine
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -41,7 +43,7 @@ class Client:
         self.address = (split.hostname or "", split.port or 0)
 
     def connection(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(*self.address, timeout=30)
+        return http.client.HTTPConnection(*self.address, timeout=PATIENCE)
 
     def ask(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
         with contextlib.closing(self.connection()) as connection:
@@ -81,7 +83,7 @@ class Running(Client):
 
     def until(self, condition: Any) -> None:
         """Waits until something is so."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, "it never came to be"
             time.sleep(0.005)
@@ -107,7 +109,7 @@ def running(
             yield client
         finally:
             one.should_exit = True
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
 

@@ -205,10 +205,10 @@ def test_every_broken_body_is_refused(server, path, broken):
 def test_what_is_hardly_http(server, request_bytes):
     answer = b""
     began = time.monotonic()
-    with socket.create_connection(server.address, timeout=5) as connection, contextlib.suppress(ConnectionError):
+    with socket.create_connection(server.address, timeout=30) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(request_bytes)
         connection.shutdown(socket.SHUT_WR)
         answer = connection.recv(1000)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert answer == b"" or answer.split()[1].startswith(b"4"), answer
     assert server.get("/health").status == 200

@@ -270,7 +270,7 @@ def test_markup_in_a_text_is_text(page):
     page.one("#term-target").send_keys("<i>eins</i>")
     page.one("#add-term button").click()
     assert page.text("#terms").startswith("<b>one</b>→<i>eins</i>")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until(lambda: page.all(".heat tbody td"))
     assert page.one("#inside-source").get_property("value") == HOSTILE
     assert not page.all("main script, main img, #terms b, #terms i")
@@ -410,13 +410,13 @@ def test_nothing_is_promised_that_is_not_done(page):
     page.until(lambda: page.text("#menu .notice") == "The server is busy.")
     page.drop("a.txt", b"one.")
     page.until(lambda: page.text("#document-told") == "The server is busy.")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until(lambda: page.text("#inside-told") == "The server is busy.")
 
 
 def test_every_head_can_be_looked_at(page):
     page.translate("five green.", "fünf grün.")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until(lambda: page.all(".heat tbody td"))
     target = page.all("#inside-shown p.text .word")[1]
     target.click()
@@ -444,7 +444,7 @@ def test_every_head_can_be_looked_at(page):
 
 def test_every_weight_can_be_read_without_a_mouse(page):
     page.translate("five green.", "fünf grün.")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until(lambda: page.all(".heat tbody td"))
 
     def read(inside: str, said: str) -> None:
@@ -466,7 +466,7 @@ def test_looking_inside_a_translation_that_the_search_alone_does_not_find(page):
     page.one("#term-source").send_keys("green")
     page.one("#term-target").send_keys("Cologne", Keyboard.ENTER)
     page.translate("one.\nseven green.", "eins.\nsieben Cologne.")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until(lambda: page.all("#sentence option"))
     assert [one.text for one in page.all("#sentence option")] == ["1. one.", "2. seven green."]
     assert not page.all("#inside-told .notice")
@@ -484,27 +484,27 @@ def test_looking_inside_a_translation_that_the_search_alone_does_not_find(page):
 
 def test_looking_inside_after_a_word_was_chosen(page):
     page.translate("five green.", "fünf grün.")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until(lambda: page.all("#inside-shown p.text .word"))
-    page.one("#tab-translate").click()
+    page.show("translate")
     page.all("#target .word")[0].click()
     page.until(lambda: page.all("#menu [role=menuitem]"))[1].click()
     chosen = page.text("#target")
     assert not chosen.startswith("fünf")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until_text("#inside-told", "found “fünf grün.”")
     assert " ".join(one.text for one in page.all("#inside-shown p.text .word")) == chosen
     page.type("two.", into="#inside-source")
     page.press(Keyboard.ENTER)
     page.until(lambda: page.text("#inside-shown p.text .word") == "zwei.")
-    page.one("#tab-translate").click()
-    page.one("#tab-inside").click()
+    page.show("translate")
+    page.show("inside")
     assert page.one("#inside-source").get_property("value") == "two."  # what was written there is not lost
 
 
 def test_the_search_and_the_pieces_are_shown(page):
     page.translate("five green. one.", "fünf grün. eins.")
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.until(lambda: page.all(".tree .edge.best"))
     few = len(page.all(".tree .node"))
     page.one(".check input").click()
@@ -518,7 +518,7 @@ def test_the_search_and_the_pieces_are_shown(page):
 
 
 def test_the_run_is_shown(page, trained):
-    page.one("#tab-run").click()
+    page.show("run")
     page.until(lambda: page.all("#run .chart"))
     assert len(page.all("#run .chart")) == 3
     assert all(chart.find_elements("css selector", ".line") for chart in page.all("#run .chart"))
@@ -548,7 +548,7 @@ def test_the_run_of_another_kind_of_model(page, model, told):
         return new Response(JSON.stringify(answer));
         """.replace("MODEL", json.dumps(to_dict(model))),
     )
-    page.one("#tab-run").click()
+    page.show("run")
     page.until(lambda: page.all("#run .facts"))
     shown = page.text("#run")
     assert "undefined" not in shown
@@ -557,7 +557,7 @@ def test_the_run_of_another_kind_of_model(page, model, told):
 
 def test_an_error_about_the_model_before_is_not_told(page):
     page.answer("v1/run?model=numerals", "return new Promise((_, reject) => (window.fail = reject));")
-    page.one("#tab-run").click()
+    page.show("run")
     page.until(lambda: page.script("return asked.length"))
     page.all("#model option")[1].click()
     page.until(lambda: page.all("#run .chart"))
@@ -628,8 +628,7 @@ def test_it_fits_a_phone(page):
     try:
         page.translate("five green.", "fünf grün.")
         for view in VIEWS:
-            page.one(f"#tab-{view}").click()
-            page.until(lambda view=view: page.one(f"#{view}").is_displayed())
+            page.show(view)
             page.until(lambda view=view: page.all({"inside": ".heat", "run": ".chart"}.get(view, "#target .word")))
             assert page.script("return document.documentElement.scrollWidth") <= 390, view
     finally:
@@ -642,14 +641,14 @@ def test_the_rules_of_accessibility_hold(page, theme):
         page.one("#theme").click()
     page.translate("five green.", "fünf grün.")
     for view in VIEWS:
-        page.one(f"#tab-{view}").click()
+        page.show(view)
         page.until(lambda view=view: page.all({"inside": ".tree", "run": ".chart"}.get(view, "#target .word")))
         assert broken(page, theme) == [], view
-    page.one("#tab-inside").click()
+    page.show("inside")
     page.all("button.head")[0].click()
     assert broken(page, theme) == [], "a head"
     page.one("#head-close").click()
-    page.one("#tab-translate").click()
+    page.show("translate")
     page.all("#target .word")[0].click()
     page.until(lambda: page.all("#menu [role=menuitem]"))
     assert broken(page, theme) == [], "the menu"

@@ -21,13 +21,7 @@ def hold(server: Any, examples: int) -> None:
     for result in schema.get_all_operations():
         operation: Any = result.ok()  # type: ignore[union-attr]
 
-        @hypothesis.settings(
-            max_examples=examples,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
+        @hypothesis.settings(max_examples=examples, suppress_health_check=list(hypothesis.HealthCheck))
         @hypothesis.given(case=operation.as_strategy())
         def asked(case: Any) -> None:
             case.call_and_validate(checks=CHECKS)

@@ -6,13 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from tests.cli.command import attendo
 from tests.numerals import sentence_pairs
-from tests.serving.running import process
+from tests.serving.running import PATIENCE, Client, Reply, process
 
 LONG = {"text": [source for source, _ in sentence_pairs(600, seed=3)], "beam": 10, "n_best": 5}
 
@@ -30,40 +30,42 @@ def logging_as_before():
 
 def test_signals_and_restarts(trained):
     """SIGKILL loses what is under way and nothing else; SIGTERM finishes it, refuses new work, and ends with 0."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with ThreadPoolExecutor(2) as pool:
-        with process(trained.path, "--port", port) as (killed, client):
+        with process(trained.path, "--port", 0) as (killed, client):
+            _, port = client.address
             before = client.post("/v1/translate", {"text": "five green."}).json()["translations"]
-            under_way = pool.submit(client.post, "/v1/translate", LONG)
-            while b"attendo_open_requests 1.0" not in client.get("/metrics").body:
-                pass
+            under_way = long_work(pool, client)
             killed.send_signal(signal.SIGKILL)
-            assert killed.wait(10) == -signal.SIGKILL
-            assert under_way.exception(10) is not None
+            assert killed.wait(PATIENCE) == -signal.SIGKILL
+            assert under_way.exception(PATIENCE) is not None
         with process(f"mine={trained.path}", "--port", port) as (ended, client):
             assert client.url == f"http://127.0.0.1:{port}"
             again = client.post("/v1/translate", {"text": "five green.", "model": "mine"}).json()["translations"]
             assert [one["text"] for one in again] == [one["text"] for one in before] == ["fünf grün."]
-            under_way = pool.submit(client.post, "/v1/translate", LONG)
-            while b"attendo_open_requests 1.0" not in client.get("/metrics").body:
-                pass
+            under_way = long_work(pool, client)
             ended.send_signal(signal.SIGTERM)
             while client.get("/ready").status == 200:
-                pass
+                assert not under_way.done()
             refused = client.post("/v1/translate", {"text": "one."})
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
             assert "is stopping" in refused.json()["error"]
             assert client.get("/health").status == 200
-            finished = under_way.result(30)
+            finished = under_way.result(PATIENCE)
             assert finished.status == 200
-            assert len(finished.json()["translations"]) == 600
-            assert ended.wait(10) == 0
+            assert len(finished.json()["translations"]) == len(LONG["text"])
+            assert ended.wait(PATIENCE) == 0
             assert ended.stderr is not None
             said = [json.loads(line) for line in ended.stderr]
             assert [line["path"] for line in said if line["event"] == "request"].count("/v1/translate") == 3
             assert said[-1]["event"] == "stopped"
+
+
+def long_work(pool: ThreadPoolExecutor, client: Client) -> Future[Reply]:
+    """A request that takes long, once the server has it."""
+    under_way = pool.submit(client.post, "/v1/translate", LONG)
+    while b"attendo_open_requests 1.0" not in client.get("/metrics").body:
+        assert not under_way.done()
+    return under_way
 
 
 def test_a_port_that_is_taken(trained):

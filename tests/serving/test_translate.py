@@ -325,7 +325,7 @@ def test_short_requests_pass_a_long_one(tiny, monkeypatch):
     other = copy.copy(tiny)
 
     def search(sentences, *arguments, **options):
-        time.sleep(0.02)
+        time.sleep(0.1)
         return tiny.search(sentences, *arguments, **options)
 
     monkeypatch.setattr(other, "search", search)

@@ -74,7 +74,7 @@ MORE = st.sampled_from(
 )
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(PARTS | MORE, max_size=30).map("".join), st.sampled_from(["en", "de", "zh", "ja", "ar", "hi", "xx"]))
 def test_nothing_is_lost(text, language):
     parts = split_sentences(text, language)
@@ -84,7 +84,7 @@ def test_nothing_is_lost(text, language):
     assert all("\n" not in sentence for sentence, _ in parts)
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=80))
 def test_any_unicode(text):
     assert joined(split_sentences(text, "en")) == text
@@ -102,14 +102,15 @@ def test_a_long_line_is_cut_as_a_short_one_is():
 @pytest.mark.parametrize("unit", ["A sentence is here. ", '"A quote." ', "word ", "一句话。", "x", "(a. "])
 def test_the_time_grows_with_the_text_not_its_square(unit):
     def seconds(n: int) -> float:
-        text = (unit * n)[:n]
-        began = time.process_time()
-        assert joined(split_sentences(text, "en")) == text
-        return time.process_time() - began
+        """The least of three, as a busy machine only ever makes it more."""
+        text, spent = (unit * n)[:n], []
+        for _ in range(3):
+            began = time.process_time()
+            assert joined(split_sentences(text, "en")) == text
+            spent.append(time.process_time() - began)
+        return min(spent)
 
-    seconds(1000)
-    least = min(seconds(15_000) for _ in range(3))
-    assert seconds(120_000) < 30 * max(least, 0.004)
+    assert seconds(120_000) < 30 * max(seconds(15_000), 0.004)
 
 
 def test_the_library_is_loaded_only_when_it_is_used():
