@@ -129,7 +129,7 @@ class Queue:
     @property
     def waiting(self) -> int:
         """Items whose turn has not come."""
-        return sum(ticket.left for ticket in self._line)
+        return sum(ticket.left for ticket in tuple(self._line))  # other threads may ask
 
     def estimate(self, cost: int) -> float:
         """About how many seconds work of this cost would take if it came now; 0 where nothing is known yet.

@@ -64,7 +64,7 @@ class Team:
         if self.size == 1:
             return value
         said = [value]
-        with self._together():
+        with self.together():
             dist.broadcast_object_list(said, src=0)
         return said[0]
 
@@ -73,7 +73,7 @@ class Team:
         if self.size == 1:
             return [tensor]
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
-        with self._together():
+        with self.together():
             dist.all_gather(gathered, tensor)
         return gathered
 
@@ -107,7 +107,7 @@ class Team:
         if self.size == 1:
             return flag
         said = torch.tensor([flag])
-        with self._together():
+        with self.together():
             dist.broadcast(said, src=0)
         return bool(said.item())
 
@@ -126,7 +126,7 @@ class Team:
                 place.view_as(part).copy_(part)
         if isinstance(kept, SharedSum):
             return kept.total(self.meet).split(sizes)
-        with self._together():
+        with self.together():
             dist.all_reduce(kept)
         return kept.split(sizes)
 
@@ -144,11 +144,12 @@ class Team:
     def meet(self) -> None:
         """Returns when all are here."""
         if self.size > 1:
-            with self._together():
+            with self.together():
                 dist.barrier()
 
     @contextlib.contextmanager
-    def _together(self) -> Iterator[None]:
+    def together(self) -> Iterator[None]:
+        """What the processes do only with each other: where one is gone, that is the error."""
         try:
             yield
         except RuntimeError as error:  # gloo's only kind
@@ -170,10 +171,11 @@ def joined_team() -> Iterator[Team]:
         yield Team()
         return
     rank = rank_in_environment()
-    if MEETING in os.environ:
+    team = Team(rank, size, near=MEETING in os.environ)
+    if team.near:
         store = dist.FileStore(os.environ[MEETING], size)  # type: ignore[attr-defined]
         store.set(_arrival(rank), "")
-        with _ending_with_leader():
+        with _ending_with_leader(), team.together():
             store.wait(["all"], TO_START)
             dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=TO_ANSWER)
     else:
@@ -185,7 +187,7 @@ def joined_team() -> Iterator[Team]:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
         dist.init_process_group(backend, init_method="env://", timeout=TO_ANSWER)
     try:
-        yield Team(rank, size, near=MEETING in os.environ)
+        yield team
     finally:
         dist.destroy_process_group()
 
@@ -220,7 +222,7 @@ def started_team(size: int, *, threads: int, command: Sequence[str]) -> Iterator
     if size == 1:
         yield Team()
         return
-    followers: list[subprocess.Popen[bytes]] = []
+    team, followers = Team(0, size, near=True), list[subprocess.Popen[bytes]]()
     try:
         with tempfile.TemporaryDirectory(prefix="attendo-") as folder:
             meeting = str(Path(folder) / "meeting")
@@ -238,9 +240,10 @@ def started_team(size: int, *, threads: int, command: Sequence[str]) -> Iterator
                     )
                 store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
                 _await(store, followers)
-                dist.init_process_group("gloo", store=store, rank=0, world_size=size, timeout=TO_ANSWER)
+                with team.together():
+                    dist.init_process_group("gloo", store=store, rank=0, world_size=size, timeout=TO_ANSWER)
             try:
-                yield Team(0, size, near=True)
+                yield team
             finally:
                 dist.destroy_process_group()
     except TeamLostError as error:

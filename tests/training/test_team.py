@@ -115,12 +115,18 @@ def test_a_team_that_has_ended_leaves_no_threads(tmp_path: Path) -> None:
     lead = tmp_path / "leader.py"
     lead.write_text(
         textwrap.dedent(f"""
+        import contextlib
+        import time
         import torch
         from pathlib import Path
         from attendo.training.team import started_team
 
         def threads():
-            return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+            found = []
+            for path in Path("/proc/self/task").glob("*/comm"):
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    found.append(path.read_text())
+            return found
 
         parameter = torch.zeros(2, requires_grad=True)
         parameter.grad = torch.ones(2)
@@ -128,7 +134,10 @@ def test_a_team_that_has_ended_leaves_no_threads(tmp_path: Path) -> None:
             torch.optim.Adam([parameter]).step()
             team.meet()
             assert any("gloo" in name for name in threads())
-        assert not any("gloo" in name for name in threads()), threads()
+        ends = time.monotonic() + 10  # a thread that was waited for may still be seen for a moment
+        while any("gloo" in name for name in threads()):
+            assert time.monotonic() < ends, threads()
+            time.sleep(0.01)
         """)
     )
     subprocess.run([sys.executable, str(lead)], check=True, timeout=SECONDS)
@@ -141,6 +150,27 @@ def test_a_process_that_dies_is_an_error_that_says_so(tmp_path: Path) -> None:
         started_team(2, threads=1, command=command) as team,
     ):
         team.from_leader("word")
+
+
+def test_a_process_that_dies_while_all_meet_is_the_same_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arriving = tmp_path / "arriving.py"
+    arriving.write_text(
+        "import os, signal\n"
+        "import torch.distributed as dist\n"
+        "from attendo.training.team import MEETING, _arrival\n"
+        "dist.FileStore(os.environ[MEETING], 2).set(_arrival(1), '')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+
+    def closed(*_: object, **__: object) -> None:
+        raise RuntimeError("Connection closed by peer")
+
+    monkeypatch.setattr(torch.distributed, "init_process_group", closed)
+    with (
+        pytest.raises(TeamLostError, match=r"process 1 of 2 has lost the others: Connection closed.*memory ran out"),
+        started_team(2, threads=1, command=[sys.executable, str(arriving)]),
+    ):
+        pytest.fail("there is no team")
 
 
 def test_followers_end_with_their_leader(tmp_path: Path) -> None:
