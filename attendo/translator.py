@@ -1,7 +1,7 @@
 """Text in, text out: a bundle put to work."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -130,7 +130,7 @@ class Translator:
         split: bool = True,
         check: bool = True,
         keep: Sequence[str] = (),
-        glossary: Glossary | None = None,
+        glossary: Glossary | Mapping[str, str] | None = None,
         scores: bool = False,
         align: Align | None = None,
     ) -> Translation:
@@ -162,7 +162,7 @@ class Translator:
         split: bool = True,
         check: bool = True,
         keep: Sequence[Sequence[str]] | None = None,
-        glossary: Glossary | None = None,
+        glossary: Glossary | Mapping[str, str] | None = None,
         scores: bool = False,
         align: Align | None = None,
         batch_size: int | None = None,
@@ -182,7 +182,7 @@ class Translator:
 
         `check`: placeholders, numbers, addresses and tags survive: what a translation lost is put back, and there are
         warnings where that fails or something else looks wrong. `keep` are further strings of
-        each text that must come out as they are, in their order. `glossary` gives the translation of terms.
+        each text that must come out as they are, in their order. `glossary` gives the translations of terms.
 
         `scores`: candidates have a log_prob, a score and pieces; by the ctranslate2 engine that is more work.
 
@@ -200,6 +200,8 @@ class Translator:
             raise ConfigError("beam and n_best are part of options: say them once, in SearchOptions(beam=…, n_best=…).")
         if not check and (any(keep or ()) or glossary):
             raise ConfigError("keep and glossary need check: without it nothing is looked for in a translation.")
+        if isinstance(glossary, Mapping):
+            glossary = Glossary(glossary)
         drafts = self.drafter.drafts(
             texts, max_length=max_length, prefixes=prefixes, split=split, check=check, keep=keep, glossary=glossary
         )

@@ -16,6 +16,7 @@ from attendo.errors import BundleError, ConfigError, DataError
 from attendo.models.settings import TransformerConfig
 from attendo.models.transformer import build
 from attendo.run import train
+from attendo.text.glossary import Glossary
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import Tokenizer, train_tokenizer
 from attendo.translator import Translator, load, perplexity
@@ -518,6 +519,13 @@ def test_what_makes_no_ensemble(trained, tmp_path):
         load([trained.path, tmp_path / "link"])
     with pytest.raises(ConfigError, match="nothing to load"):
         load([])
+
+
+def test_a_glossary_may_be_a_plain_mapping(tiny):
+    terms = {"two": "grün"}
+    found = tiny.translate("one two.", glossary=terms)
+    assert found == tiny.translate("one two.", glossary=Glossary(terms))
+    assert [(one.target, one.used) for one in found.terms] == [("grün", True)]
 
 
 def test_one_text_without_checking(tiny):
