@@ -14,7 +14,7 @@ from attendo.errors import ConfigError
 @BUNDLE
 @click.option("--prompt", default="", help="What the text begins with; for a masked language model, with [MASK] in it.")
 @click.option("--top", type=click.IntRange(min=1), help="With [MASK]: so many guesses. [5]")
-@searching(n_best=True)
+@searching(n_best=True, length="Longest text, in pieces, the prompt not counted. [200]")
 @common("seed", "device", "as_json")
 def command(
     bundle: str,

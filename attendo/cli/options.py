@@ -40,10 +40,12 @@ def common(*used: str) -> Callable[[F], F]:
     return decorate
 
 
-def searching(*, n_best: bool) -> Callable[[F], F]:
+def searching(
+    *, n_best: bool, length: str = "Longest translation, in pieces, a prefix counted. [source or prefix + 50]"
+) -> Callable[[F], F]:
     """How translations are looked for; the `SearchOptions` that were given are handed over together, as `search`.
 
-    n_best: whether the command has a use for several translations of a line.
+    n_best: whether the command has a use for several translations of a line. length: what --max-length is.
     """
     several = {"type": click.IntRange(min=1), "help": "Translations a line; at most the beam, unless --sample. [1]"}
     options: dict[str, dict[str, Any]] = {
@@ -75,7 +77,6 @@ def searching(*, n_best: bool) -> Callable[[F], F]:
         "--top-p": {"type": float, "help": "Sample from the likeliest pieces that together have this share. [all]"},
     }
     flags = {flag.removeprefix("--").replace("-", "_"): flag for flag in options}
-    length = "Longest translation, in pieces, a prefix counted. [source or prefix + 50]"
 
     def decorate(command: F) -> F:
         @functools.wraps(command)

@@ -28,7 +28,7 @@ TASKS = ["translate", "language-model", "masked-language-model", "classify", "de
 @click.option("--out", type=click.Path(), help="Folder of the new bundle. [runs/LANGUAGES-N]")
 @click.option("--from", "adapt_from", type=click.Path(), help="Start from this trained bundle, keeping its tokenizer.")
 @click.option(
-    "--lora", type=click.IntRange(min=1), metavar="RANK", help="With --from: adapters of that rank learn, alone."
+    "--lora", type=click.IntRange(min=1), metavar="RANK", help="With --from: only adapters of that rank learn."
 )
 @click.option("--resume", "resume_path", type=click.Path(), help="Go on with an interrupted run.")
 @click.option(

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from attendo.drafting import Candidate, Translation
 from attendo.serving.limits import Refusal
+from attendo.text.cautions import CautionKind
 from attendo.translator import PairScore
 
 
@@ -104,7 +105,7 @@ class CandidateAnswer(Answer):
 
 
 class WarningAnswer(Answer):
-    kind: str = Field(description="repetition, length, copied, lost or cut")
+    kind: CautionKind
     message: str
 
 
