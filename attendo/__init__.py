@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
     from attendo.inspection.looking import inspect
     from attendo.inspection.reading import Reading
     from attendo.interop.importing import import_model
+    from attendo.pictures import PictureClassifier
     from attendo.run import resume, train
     from attendo.translator import PairScore, Translator, load
 
@@ -43,6 +44,7 @@ _HOMES = {
     "Generator": "attendo.generator",
     "Inspection": "attendo.inspection.inspector",
     "PairScore": "attendo.translator",
+    "PictureClassifier": "attendo.pictures",
     "Reading": "attendo.inspection.reading",
     "SearchOptions": "attendo.decoding.search",
     "TextClassifier": "attendo.classifier",
@@ -66,6 +68,7 @@ __all__ = [
     "Generator",
     "Inspection",
     "PairScore",
+    "PictureClassifier",
     "Reading",
     "SearchOptions",
     "TextClassifier",

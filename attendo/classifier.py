@@ -71,12 +71,15 @@ class TextClassifier:
         """[len(texts), labels], on the CPU."""
         each, n_separators = [[trim(text) for text in one] for one in texts], self.model.config.n_separators
         rows = shortened(self.tokenizers, each, self.max_length, n_separators=n_separators)
+        reporter = reporter or Silent()
+        if n_cut := sum(row.cut for row in rows):
+            reporter.say(f"{n_cut:,} of {len(rows):,} texts lost their end: longer than {self.max_length} pieces.")
         found = torch.zeros(len(rows), len(self.labels))
-        lengths = [len(first) + len(second) + 2 for first, second in rows]
+        lengths = [len(row.first) + len(row.second) + 2 for row in rows]
         batches = sorted_batches(lengths, batch_size=None, batch_tokens=BATCH_TOKENS)
         with torch.inference_mode():
-            for numbers in (reporter or Silent()).track(batches, "Classifying", len(batches)):
-                firsts, seconds = [rows[i][0] for i in numbers], [rows[i][1] for i in numbers]
+            for numbers in reporter.track(batches, "Classifying", len(batches)):
+                firsts, seconds = [rows[i].first for i in numbers], [rows[i].second for i in numbers]
                 batch = segments_batch(firsts, seconds, n_separators=n_separators).to(self.device)
                 found[numbers] = self.model(batch).float().softmax(-1).cpu()
         return found

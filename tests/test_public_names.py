@@ -18,6 +18,7 @@ PUBLIC = {
     "Generator",
     "Inspection",
     "PairScore",
+    "PictureClassifier",
     "Reading",
     "SearchOptions",
     "TextClassifier",

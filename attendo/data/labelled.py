@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,14 @@ class Labelled:
 
     label: str
     texts: tuple[str, ...]
+
+
+class Shortened(NamedTuple):
+    """The ids of a text, and of a second one, if any; and whether something was left out."""
+
+    first: list[int]
+    second: list[int]
+    cut: bool
 
 
 class LabelledRows:
@@ -136,11 +145,13 @@ def prepare_labelled(
     rows = shortened(tokenizers, [one.texts for one in training], max_length, n_separators=n_separators)
     with storage_errors(folder), StoreWriter(folder) as writer:
         writer.append(
-            [first for first, _ in rows],
-            [[numbers[one.label], *second] for one, (_, second) in zip(training, rows, strict=True)],
+            [row.first for row in rows],
+            [[numbers[one.label], *row.second] for one, row in zip(training, rows, strict=True)],
         )
+        n_cut = sum(row.cut for row in rows)
+        cut = {"texts without their end": f"{n_cut:,}, longer than {max_length} pieces (data.max_length)"}
         facts = {
-            "texts": {"kept": len(training), "held_out": len(valid)},
+            "texts": {"kept": len(training), "held_out": len(valid), "cut": n_cut},
             "labels": names,
             "tokens_per_epoch": {"source": writer.ends["source"] + writer.ends["target"]},
             "words": n_words,
@@ -153,6 +164,7 @@ def prepare_labelled(
                 "labels": ", ".join(names),
                 "training texts": f"{len(training):,}",
                 "validation texts": f"{len(valid):,} ({'held out' if valid_path is None else valid_path})",
+                **(cut if n_cut else {}),
             },
         }
         kept = [(one.label, "\t".join(one.texts)) for one in valid]
@@ -165,7 +177,7 @@ def prepare_labelled(
 
 def shortened(
     tokenizers: TokenizerPair, texts: Sequence[Sequence[str]], max_length: int, *, n_separators: int = 1
-) -> list[tuple[list[int], list[int]]]:
+) -> list[Shortened]:
     """The ids of each text and of the second one, if any; both together fit into the model with their control ids.
 
     Where they do not, the longer one loses its end first.
@@ -175,12 +187,13 @@ def shortened(
     seconds = tokenizers.source.encode_batch([one[1] if len(one) > 1 else "" for one in texts])
     found = []
     for first, second in zip(firsts, seconds, strict=True):
+        cut = len(first) + len(second) > room
         if len(first) < len(second):
             first = first[: room // 2]
-            found.append((first, second[: room - len(first)]))
+            found.append(Shortened(first, second[: room - len(first)], cut))
         else:
             second = second[: room // 2]
-            found.append((first[: room - len(second)], second))
+            found.append(Shortened(first[: room - len(second)], second, cut))
     return found
 
 

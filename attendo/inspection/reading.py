@@ -163,7 +163,7 @@ def _label(bundle: Bundle, text: str, without: Without, device: DeviceName) -> R
     classifier = TextClassifier.from_bundle(bundle, device=device)
     model, heads = quietened(classifier.model, without)
     n, tokenizers = classifier.model.config.n_separators, classifier.tokenizers
-    ((first, second),) = shortened(tokenizers, [_texts(text)], classifier.max_length, n_separators=n)
+    ((first, second, _),) = shortened(tokenizers, [_texts(text)], classifier.max_length, n_separators=n)
     batch = segments_batch([_some(first)], [second], n_separators=n).to(classifier.device)
     maps = watched(model, lambda twin: twin(batch))
     names = _names(tokenizers.source)

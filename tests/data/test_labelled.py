@@ -63,12 +63,21 @@ def test_two_long_texts_share_the_room() -> None:
     tokenizer = train_tokenizer(["a b c d"], kind="characters", vocab_size=300)
     both = TokenizerPair(tokenizer, tokenizer)
     for first, second in (("a" * 90, ""), ("a" * 90, "b"), ("a" * 90, "b" * 90), ("a", "b" * 90), ("a" * 5, "b" * 5)):
-        ((one, other),) = shortened(both, [[first, second]], 23)
+        ((one, other, cut),) = shortened(both, [[first, second]], 23)
         assert len(one) + len(other) + 3 <= 23
         whole = len(tokenizer.encode(first)) + len(tokenizer.encode(second)) if second else len(tokenizer.encode(first))
         assert len(one) + len(other) == min(20, whole)
+        assert cut == (whole > 20)
         if second:
             assert min(len(one), len(other)) >= min(10, len(tokenizer.encode(first)), len(tokenizer.encode(second)))
+
+
+def test_texts_that_lose_their_end_are_counted(tmp_path: Path) -> None:
+    assert "texts without their end" not in prepared(tmp_path).facts["in_words"]
+    facts = prepared(tmp_path, max_length=7).facts
+    assert 0 < facts["texts"]["cut"] <= facts["texts"]["kept"]
+    words = f"{facts['texts']['cut']}, longer than 7 pieces (data.max_length)"
+    assert facts["in_words"]["texts without their end"] == words
 
 
 @pytest.mark.parametrize(
