@@ -80,6 +80,9 @@ def test_labels(folder: Path) -> None:
     assert len(rows) == 2 and {row[0] for row in rows} <= set(COLOURS)
     one = attendo("classify", folder / "labels", "--text", "kipo ruzo", "--json").json()
     assert one["probabilities"].keys() == set(COLOURS) and f"{one['probability']:.4f}" == rows[0][1]
+    assert result.err == ""
+    long = attendo("classify", folder / "labels", stdin=f"kipo ruzo\n{'hune bako ' * 30}\n")
+    assert long.code == 0 and "1 of 2 texts lost their end: longer than 23 pieces." in long.err
 
 
 def page_of(folder: Path) -> Any:
