@@ -14,7 +14,8 @@ from tests.cli.command import attendo
 from tests.numerals import sentence_pairs
 from tests.serving.running import PATIENCE, Client, Reply, process
 
-LONG = {"text": [source for source, _ in sentence_pairs(600, seed=3)], "beam": 10, "n_best": 5}
+SENTENCES = [source for source, _ in sentence_pairs(600, seed=3)]
+LONG = {"text": SENTENCES, "beam": 10, "n_best": 5}
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +53,7 @@ def test_signals_and_restarts(trained):
             assert client.get("/health").status == 200
             finished = under_way.result(PATIENCE)
             assert finished.status == 200
-            assert len(finished.json()["translations"]) == len(LONG["text"])
+            assert len(finished.json()["translations"]) == len(SENTENCES)
             assert ended.wait(PATIENCE) == 0
             assert ended.stderr is not None
             said = [json.loads(line) for line in ended.stderr]
