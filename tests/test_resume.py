@@ -376,10 +376,10 @@ def live(settings: dict[str, Any], out: Path, file_event: int | None, half_file:
         die_at_file_event(out, file_event)
     if half_file is not None:
         die_in_the_middle_of_a_file(half_file)
-    if out.exists():
-        run.resume(out)
-    else:
+    if not out.exists():
         run.train(settings=settings, out=out)
+    elif not open_bundle(out).scores():  # or it was killed when all had been done
+        run.resume(out)
 
 
 class Lives:
@@ -432,8 +432,7 @@ def test_killed_while_tensors_are_written(settings: dict[str, Any], undisturbed:
     # Left: 15, 18, 20, 25, 27, 30, 35, 36, two files each, and the last weights.
     killed = [n for n in (3, 5, 7, 9) if lives.one(half_file=n)]
     assert killed[:2] == [3, 5]
-    if not open_bundle(tmp_path / "run").scores():
-        lives.one()
+    lives.one()
     assert_same(open_bundle(tmp_path / "run"), undisturbed)
 
 
