@@ -3,6 +3,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -158,11 +159,15 @@ def test_a_process_that_dies_while_all_meet_is_the_same_error(tmp_path: Path, mo
         "import os, signal\n"
         "import torch.distributed as dist\n"
         "from attendo.training.team import MEETING, _arrival\n"
-        "dist.FileStore(os.environ[MEETING], 2).set(_arrival(1), '')\n"
+        "store = dist.FileStore(os.environ[MEETING], 2)\n"
+        "store.set(_arrival(1), '')\n"
+        "store.wait(['all'])\n"  # before, it would not have arrived
+        "store.set('met', '')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
 
-    def closed(*_: object, **__: object) -> None:
+    def closed(*_: object, store: Any, **__: object) -> None:
+        store.wait(["met"])
         raise RuntimeError("Connection closed by peer")
 
     monkeypatch.setattr(torch.distributed, "init_process_group", closed)
