@@ -142,8 +142,9 @@ def choose(
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
     that size; a small one also as much dropout as the passes need, for a few passes what learns fastest, for more Muon,
-    whose steps take longer and learn more, and where the passes are more than it has use for a wider one, which makes
-    half as many, smoothed and decayed more. A size by name takes its own. `passes` None: as many as are useful.
+    whose steps take longer and learn more, smoothed and decayed more. Where the passes are more than it has use for, it
+    makes half as many: wider, or, where the pairs are too few for that, with R-Drop, which sees each batch twice. A
+    size by name takes its own. `passes` None: as many as are useful.
     `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it is; with `adapters` it
     does that by itself, and they may learn fast.
     """
@@ -170,10 +171,12 @@ def choose(
             model |= {"activation": "silu", "tie_embeddings": "none"}
             training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
         else:
-            training |= {"optimizer": "muon"}
+            training |= {"optimizer": "muon", "weight_decay": 0.1, "label_smoothing": 0.2}
         if passes >= MANY_PASSES and pairs >= ENOUGH_PAIRS:
             model |= {"d_model": 192, "d_ff": 512}
-            training |= {"learning_rate": 0.0033, "weight_decay": 0.1, "label_smoothing": 0.2}
+            training |= {"learning_rate": 0.0033}
+        elif passes >= MANY_PASSES:
+            training |= {"r_drop": 3.0}
     return {"model": model, "training": training}
 
 

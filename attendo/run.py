@@ -1,7 +1,6 @@
 """One training run: corpus, tokenizer, model, loop, validation and bundle, joined."""
 
 import contextlib
-import math
 import signal
 import threading
 import time
@@ -17,6 +16,7 @@ from torch import nn
 from attendo import machine
 from attendo.bundle import (
     Bundle,
+    Weights,
     average_weights,
     create_bundle,
     load_weights,
@@ -38,7 +38,7 @@ from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, Tas
 from attendo.reporting import Reporter, Silent, duration
 from attendo.storage import require_new
 from attendo.tasks.choice import task_of
-from attendo.tasks.task import Corpus, Judge, Task
+from attendo.tasks.task import Corpus, Judge, Task, Verdict
 from attendo.teamwork import (
     Work,
     dismiss,
@@ -399,18 +399,17 @@ class _Run:
         merge_adapters(self.model)
         self.model.eval()
         chosen, name = self.bundle.checkpoint_weights(progress.best_step), f"checkpoint of step {progress.best_step:,}"
-        score = progress.best_score if progress.best_score is not None else -math.inf
+        verdict = self._verdict(chosen, judge)
         steps = self._last(self.training.average, progress)
         if len(steps) > 1:
             averaged = average_weights(self.bundle, steps)
-            load_weights(self.model, merged(averaged), where="the average")
-            found = judge.validate(self.model)
-            log({"event": "average", "step": progress.step, "of": steps, **found.facts})
-            if found.score > score:
+            other = self._verdict(averaged, judge)
+            log({"event": "average", "step": progress.step, "of": steps, **other.scores})
+            if other.score > verdict.score:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
+                verdict = other
         load_weights(self.model, merged(chosen), where="the best weights")
         self.bundle.save_weights(chosen, {"weights": name})
-        verdict = judge.verdict(self.reporter)
         result = {"weights": name, "steps": progress.step, **verdict.scores}
         log({"event": "finished", "step": progress.step, **result})
         summary = {
@@ -427,6 +426,10 @@ class _Run:
         self.bundle.write("card.md", write_card(self.bundle.config, self.bundle.data(), result))
         self.bundle.save_scores(result)  # the last: with it the run has finished
         self.reporter.say(verdict.words.replace("{weights}", name))
+
+    def _verdict(self, weights: Weights, judge: Judge) -> Verdict:
+        load_weights(self.model, merged(weights), where="the weights to judge")
+        return judge.verdict(self.reporter)
 
 
 @contextlib.contextmanager

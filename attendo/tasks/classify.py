@@ -170,6 +170,7 @@ class LabelJudge(Judge):
     def verdict(self, reporter: Reporter) -> Verdict:  # noqa: ARG002
         scores, nats = self._scores()
         return Verdict(
+            score=scores.accuracy,
             scores={"loss": nats, **scores.to_json(), "table": scores.table()},
             summary={"accuracy": f"{scores.accuracy:.2%}", "F1, macro": f"{scores.macro_f1:.4f}"},
             samples=[],

@@ -126,6 +126,7 @@ class MendingJudge(Judge):
         nats, count = self._nats()
         perplexity = exponential(nats)
         return Verdict(
+            score=-nats,
             scores={
                 "loss": nats,
                 "perplexity": perplexity,

@@ -161,7 +161,9 @@ class PictureJudge(Judge):
         self.by_loss = config.training.stop_metric == "loss"
 
     def validate(self, model: nn.Module) -> Validation:
-        logits = self._logits(model)
+        return self._validation(self._logits(model))
+
+    def _validation(self, logits: Tensor) -> Validation:
         truth = torch.from_numpy(self.corpus.valid.labels)
         loss = nn.functional.cross_entropy(logits, truth).item()
         accuracy = (logits.argmax(-1) == truth).double().mean().item()
@@ -173,9 +175,12 @@ class PictureJudge(Judge):
         return f"Validation at step {entry['step']:,}: {entry['accuracy']:.2%} right, loss {entry['loss']:.3f}{best}"
 
     def verdict(self, reporter: Reporter) -> Verdict:  # noqa: ARG002
-        guesses = self._logits(self.model).argmax(-1).tolist()
-        scores = classification_scores(self.corpus.valid.labels.tolist(), guesses, self.corpus.labels)
+        logits = self._logits(self.model)
+        scores = classification_scores(
+            self.corpus.valid.labels.tolist(), logits.argmax(-1).tolist(), self.corpus.labels
+        )
         return Verdict(
+            score=self._validation(logits).score,
             scores={**scores.to_json(), "table": scores.table()},
             summary={
                 "accuracy": f"{scores.accuracy:.2%}",

@@ -113,6 +113,7 @@ class PerplexityJudge(Judge):
         perplexity = exponential(found.nats)
         reporter.say(f"It begins: {self.generator.generate('', max_length=SAMPLE)[0].text.strip()!r}")
         return Verdict(
+            score=-found.nats,
             scores={
                 "loss": found.nats,
                 "perplexity": perplexity,

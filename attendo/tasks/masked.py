@@ -124,6 +124,7 @@ class MaskJudge(Judge):
     def verdict(self, reporter: Reporter) -> Verdict:  # noqa: ARG002
         found = self._score()
         return Verdict(
+            score=-found.nats,
             scores={
                 "loss": found.nats,
                 "perplexity": exponential(found.nats),

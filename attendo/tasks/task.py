@@ -42,10 +42,12 @@ class Corpus(Protocol):
 class Verdict:
     """How good a trained model is.
 
-    scores: for `scores.json`; `table` in it are the rows of the card. summary and samples: for the report.
-    words: what is said when all is done, with the name of the weights where it has `{weights}`.
+    score: as that of a validation, but of the model as people use it, so that a score which was the highest of many by
+    chance is not counted again. scores: for `scores.json`; `table` in it are the rows of the card. summary and samples:
+    for the report. words: what is said when all is done, with the name of the weights where it has `{weights}`.
     """
 
+    score: float
     scores: dict[str, Any]
     summary: Mapping[str, str]
     words: str

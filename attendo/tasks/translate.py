@@ -135,6 +135,7 @@ class TranslationJudge(Judge):
         scores, perplexity, samples = self.validator.final(beam=FINAL_BEAM, reporter=reporter)
         validation, baseline = scores.to_json(), self.validator.baseline
         return Verdict(
+            score=scores.bleu.score if self.config.training.stop_metric == "bleu" else -perplexity,
             scores={
                 "beam": FINAL_BEAM,
                 "validation": validation,
