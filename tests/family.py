@@ -32,17 +32,17 @@ def write_text(folder: Path, n: int = 150) -> Path:
     return path
 
 
-def write_labels(folder: Path, n: int = 90, *, seed: int = 1) -> Path:
-    """A text has the label of the word that is in it; every third line has two texts."""
+def write_labels(folder: Path, n: int = 90, *, seed: int = 1, two: bool = True) -> Path:
+    """A text has the label of the word that is in it; every third line has two texts, unless none is to have them."""
     lines = []
     others = [text for text in made_up(6 * n, seed=seed) if not {"ruzo", "bako"} & set(text.split())]
     for number, text in enumerate(others[:n]):
         label, word = list(COLOURS.items())[number % 2]
         place = number % (len(text.split()) + 1)
         words = [*text.split()[:place], word, *text.split()[place:]]
-        second = "\tnori sevi" if number % 3 == 0 else ""
+        second = "\tnori sevi" if two and number % 3 == 0 else ""
         lines.append(f"{label}\t{' '.join(words)}{second}\n")
-    path = folder / f"labels-{seed}.tsv"
+    path = folder / f"labels-{seed}{'' if two else '-of-one-text'}.tsv"
     path.write_text("".join(lines), encoding="utf-8")
     return path
 
@@ -50,6 +50,7 @@ def write_labels(folder: Path, n: int = 90, *, seed: int = 1) -> Path:
 def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     """Name -> settings of a run."""
     text, labels = str(write_text(folder)), str(write_labels(folder))
+    ones = str(write_labels(folder, two=False))
     layers = {"model": {"n_layers": 2}}
     sides = {"model": {"n_encoder_layers": 1, "n_decoder_layers": 1}}
 
@@ -61,6 +62,7 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
         "llama": run(text, "language-model", 19, layers, {"tokenizer": {"vocab_size": 307}}),
         "bert": run(text, "masked-language-model", 29, layers, {"noise": {"next_sentence": True, "whole_words": True}}),
         "classifier": run(labels, "classify", 37, layers),
+        "spans": {**run(ones, "classify", 37), "model": {"n_filters": 7, "word_dropout": 0.1}},
         "t5": run(text, "denoise", 41, sides),
         "bart": run(
             text, "denoise", 41, sides, {"noise": {"kind": "bart", "masking": 0.1, "deletion": 0.1, "rotation": True}}

@@ -38,7 +38,7 @@ def own(kind: type[Settings], base: type[Settings] | None = None) -> dict[str, s
     return {
         field.name: written(field.default)
         for field in dataclasses.fields(kind)
-        if before.get(field.name) != field.default
+        if (field.name not in before or before[field.name] != field.default)
         and not (field.name in FOLLOWING and field.default is dataclasses.MISSING)
     }
 

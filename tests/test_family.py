@@ -16,6 +16,7 @@ from attendo.decoding.search import SearchOptions
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.filler import Embedder, Filler
 from attendo.generator import Generator
+from attendo.inspection.reading import read
 from attendo.models.settings import ClassifierConfig, GPTConfig
 from attendo.tasks import classify
 from attendo.translator import load
@@ -24,7 +25,7 @@ from .family import COLOURS, preset_of, settings_of, write_labels, write_text
 from .tasks import made_up, reverse, write_task
 from .test_resume import StopsAt, assert_same, stop
 
-NAMES = ["gpt", "llama", "bert", "classifier", "t5", "bart"]
+NAMES = ["gpt", "llama", "bert", "classifier", "spans", "t5", "bart"]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_a_run_has_a_score_a_card_and_a_report(name: str, bundles: dict[str, Bun
     assert "<svg" in (bundle.path / "report.html").read_text(encoding="utf-8")
     validations = [entry for entry in bundle.read_log() if entry["event"] == "validation"]
     assert [entry["step"] for entry in validations] == [6, 12, 14]
-    measured = "accuracy" if name == "classifier" else "loss"
+    measured = "accuracy" if name in ("classifier", "spans") else "loss"
     values = [entry[measured] if measured == "accuracy" else -entry[measured] for entry in validations]
     best = [all(value > before for before in values[:i]) for i, value in enumerate(values)]
     assert [entry["best"] for entry in validations] == best
@@ -212,6 +213,46 @@ def test_a_classifier_learns_from_nothing_and_from_a_masked_language_model(
             assert torch.equal(after[name], before[name]), name
         elif name.startswith("encoder.blocks.1.attention.query.weight"):
             assert not torch.equal(after[name], before[name])
+
+
+def test_a_classifier_from_nothing_finds_spans_unless_there_are_texts_to_compare(
+    settings: dict[str, dict[str, Any]], bundles: dict[str, Bundle], tmp_path: Path
+) -> None:
+    few = {**settings["classifier"], "model": {}, "training": {"steps": 2, "batch_tokens": 200}}
+    layers = run.train(settings=few, out=tmp_path / "two").config.model
+    ones = merge(few, {"data": {"source": str(write_labels(tmp_path, two=False))}})
+    alone = run.train(settings=ones, out=tmp_path / "one").config.model
+    asked = run.train(settings=merge(ones, {"model": {"d_ff": 20}}), out=tmp_path / "asked").config.model
+    by_name = run.train(settings=ones, preset="tiny", out=tmp_path / "tiny").config.model
+    found = [(model.pooling, model.n_layers) for model in (layers, alone, asked, by_name)]  # type: ignore[union-attr]
+    assert found == [("mean", 2), ("spans", 0), ("mean", 2), ("mean", 4)]
+    with pytest.raises(ConfigError, match=r"model\.n_filters = 7: has no effect, since pooling is 'max'"):
+        run.train(settings=merge(ones, {"model": {"n_filters": 7, "pooling": "max"}}), out=tmp_path / "wrong")
+    with pytest.raises(ConfigError, match="must be a list of numbers of at least 1"):
+        run.train(settings=merge(ones, {"model": {"span_widths": [3, 0]}}), out=tmp_path / "wrong")
+    # What has learned to find spans goes on with that.
+    further = merge(ones, {"adapt_from": str(bundles["spans"].path), "data": {"max_length": 37}})
+    more = run.train(settings=further, out=tmp_path / "more").config.model
+    assert more == bundles["spans"].config.model
+
+
+def test_spans_tell_a_word_and_say_which(settings: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    longer = {"training": {"steps": 60, "validate_every": 30, "checkpoint_every": 30}}
+    labels = write_labels(tmp_path, 140, seed=2, two=False)
+    bundle = run.train(
+        settings=merge(settings["spans"], longer, {"data": {"source": str(labels)}}), out=tmp_path / "run"
+    )
+    assert bundle.scores()["accuracy"] > 0.9
+    seen = read(bundle, "kipo ruzo hune dame tesa")
+    assert next(iter(seen.probabilities)) == "red"
+    words = dict(zip(seen.positions, seen.evidence, strict=True))
+    assert max(words, key=words.__getitem__) == "▁ruzo"
+    classifier = TextClassifier.from_bundle(bundle, device="cpu")
+    bias = classifier.model.labels.bias
+    logits = torch.tensor([seen.probabilities[label] for label in classifier.labels]).log()
+    told = classifier.labels.index("red")
+    expected = (logits - bias)[told] - (logits - bias).mean()
+    assert sum(seen.evidence) == pytest.approx(expected.item(), abs=1e-4)
 
 
 def test_a_classifier_of_a_model_that_told_nothing_from_its_first_vector(

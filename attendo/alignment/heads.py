@@ -62,6 +62,8 @@ def parse_head(text: str, config: ModelConfig) -> Head:
     if match is None:
         raise ConfigError(f"head {text[:40]!r}: must be called like cross.3.2, encoder.1.4 or decoder.2.1.")
     kinds = kinds_of(config)
+    if not kinds:
+        raise ConfigError(f"head {text[:40]!r}: this model has no attention. Leave it out.")
     head = Head(cast(AttentionKind, match[1] or kinds[-1]), int(match[2]), int(match[3]))
     if not (1 <= head.layer <= config.attentions[head.kind] and 1 <= head.number <= config.n_heads):
         there = ", ".join(f"{kind}.1.1 to {kind}.{config.attentions[kind]}.{config.n_heads}" for kind in kinds)

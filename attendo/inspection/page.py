@@ -15,7 +15,7 @@ from attendo.inspection.inspector import Inspection
 from attendo.inspection.overlay import GLOW, STRONGEST, enlarged
 from attendo.inspection.reading import Reading, SeenPicture
 from attendo.inspection.seen import Choice
-from attendo.inspection.telling import MOST_LABELS, runner_up_lines, tree_lines
+from attendo.inspection.telling import MOST_LABELS, evidence_in_words, runner_up_lines, tree_lines
 from attendo.models.settings import AttentionKind
 
 PICTURE = 448  # pixels of a picture's longer side
@@ -29,6 +29,7 @@ STYLE = """
   background: color-mix(in srgb, var(--ink-0) calc(var(--weight, 0) * 75%), transparent); }
 .words span:focus-visible, .maps button:focus-visible, dialog button:focus-visible {
   outline: 2px solid var(--ink-1); outline-offset: 1px; }
+.words .against { background: color-mix(in srgb, var(--ink-1) calc(var(--weight, 0) * 75%), transparent); }
 .words .here { background: color-mix(in srgb, var(--ink-1) 45%, transparent); }
 .words select { float: inline-end; margin-inline-start: 1rem; padding: .2rem .4rem; border: 1px solid var(--edge);
   border-radius: 6px; background: var(--surface); color: inherit; font: inherit; font-size: .9rem; }
@@ -272,9 +273,12 @@ def inspection_page(seen: Inspection | Reading, *, name: str) -> str:
             facts |= {"file": _data_address(seen.picture), "glow": GLOW, "strongest": STRONGEST}
     # A "<!--" or "<script" in a text would change where the element ends, so there is no "<" at all.
     data = json.dumps(facts, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    if seen.kinds:
+        body.append(
+            '<h2>Every head</h2><p class="lead">A row is who looks, a column what is looked at; the shade grows with '
+            "the square root of the weight. Click to enlarge.</p>"
+        )
     body += [
-        '<h2>Every head</h2><p class="lead">A row is who looks, a column what is looked at; the shade grows with the '
-        "square root of the weight. Click to enlarge.</p>",
         *(f"<h2>{_KINDS[kind]}</h2>{_grid('every', kind, len(seen.weights(kind)[0]))}" for kind in seen.kinds),
         '<dialog aria-labelledby="name"><header><span id="name"></span><button id="close" type="button">Close</button>'
         '</header><div class="large" id="enlarged"></div></dialog>',
@@ -314,6 +318,14 @@ def _reading(seen: Reading, name: str) -> list[str]:
             f"<h2>{'What comes next' if seen.goes_on else 'What is in the gaps'}</h2>"
             f'<div class="card scroll">{_guesses(seen)}</div>'
         )
+    if seen.evidence:
+        body.append(
+            f'<h2>{escape(evidence_in_words(seen))}</h2><p class="lead">The logit is the sum of all, and a number '
+            'that the label always has. The stronger the colour, the more.</p><div class="card words">'
+            f"<p>{_evidence(seen)}</p></div>"
+        )
+    if not seen.kinds:
+        return body
     pieces = " ".join(f'<span tabindex="0">{escape(piece)}</span>' for piece in seen.positions)
     body.append(
         '<h2>Where each piece looks</h2><p class="lead">Point at a piece. The stronger the colour of another, the more '
@@ -321,6 +333,16 @@ def _reading(seen: Reading, name: str) -> list[str]:
         f'<p id="pieces">{pieces}</p></div>'
     )
     return body
+
+
+def _evidence(seen: Reading) -> str:
+    """The pieces in the colour of what they say, and the number for who points at one."""
+    most = max(map(abs, seen.evidence)) or 1.0
+    return " ".join(
+        f'<span{"" if value > 0 else " class=against"} style="--weight:{abs(value) / most:.3f}" title="{value:+.3f}">'
+        f"{escape(piece)}</span>"
+        for piece, value in zip(seen.positions, seen.evidence, strict=True)
+    )
 
 
 def _data_address(seen: SeenPicture) -> str:

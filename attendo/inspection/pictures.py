@@ -30,6 +30,7 @@ PICTURE, SMALL_PICTURE = 448, 140  # pixels of a picture's longer side
 MOST = 4000  # pixels of the weights on a side, as long as each has one
 FONT_SIZE = 15
 GAP = 14
+BAR = 220  # pixels of the longest bar
 
 # Pillow's own font knows ASCII alone; for other letters one of these is used where the machine has it.
 FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "arial.ttf")
@@ -41,7 +42,7 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 def write_pictures(seen: Seen, folder: Path) -> list[Path]:
     """KIND.png of each kind of attention, and of each head heads/KIND.LAYER.NUMBER.png; of a translation alignment.png,
-    of a picture rollout.png and over.png."""
+    of a picture rollout.png and over.png, of a text where each piece says something for its label evidence.png."""
     written = []
     with storage_errors(folder):
         (folder / "heads").mkdir(parents=True, exist_ok=True)
@@ -58,6 +59,8 @@ def pictures(seen: Seen) -> Iterator[tuple[str, Image.Image]]:
     if isinstance(seen, Reading) and seen.picture is not None:
         yield "rollout.png", beside(seen.picture, _best_label(seen))
         yield "over.png", every_head_over(seen.picture, seen.weights("encoder"))
+    if isinstance(seen, Reading) and seen.evidence:
+        yield "evidence.png", bars(seen.positions, seen.evidence, title=_best_label(seen))
     for kind in seen.kinds:
         layers = seen.weights(kind)
         yield f"{kind}.png", side_by_side(layers, kind)
@@ -102,6 +105,26 @@ def labelled(weights_TS: Tensor, rows: Sequence[str], columns: Sequence[str], *,
     for number, column in list(enumerate(columns))[::every]:
         label = _turned(use, column)
         picture.paste(label, (left + number * cell + (cell - label.width) // 2, top - 6 - label.height))
+    return picture
+
+
+def bars(names: Sequence[str], values: Sequence[float], *, title: str) -> Image.Image:
+    """A bar for each value, to the right of the middle for what is above zero."""
+    names = [name.replace("▁", "_") for name in names]
+    use, most = font("".join((*names, title))), max(map(abs, values)) or 1.0
+    left, top = GAP + max(_width(use, name) for name in names) + 8, 2 * GAP + FONT_SIZE
+    cell = fitting(CELL, len(names))
+    size = max(left + 2 * BAR, GAP + _width(use, title)) + GAP, top + cell * len(names) + GAP
+    picture = Image.new("RGB", size, WHITE)
+    draw, middle = ImageDraw.Draw(picture), left + BAR
+    draw.text((GAP, GAP), title, fill=TEXT, font=use)
+    for number, (name, value) in enumerate(zip(names, values, strict=True)):
+        y = top + number * cell
+        if cell > FONT_SIZE:
+            draw.text((left - 8, y + cell // 2), name, fill=TEXT, font=use, anchor="rm")
+        end = middle + round(BAR * value / most)
+        draw.rectangle((min(middle, end), y, max(middle, end), y + max(0, cell - 4)), fill=INK if value > 0 else MUTED)
+    draw.line((middle, top, middle, top + cell * len(names)), fill=EDGE)
     return picture
 
 

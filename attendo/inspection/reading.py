@@ -17,13 +17,14 @@ from attendo.bundle import Bundle
 from attendo.classifier import TextClassifier
 from attendo.data.labelled import shortened
 from attendo.data.pictures import Picture, read_picture
-from attendo.data.text_batch import segments_batch
+from attendo.data.text_batch import TextBatch, segments_batch
 from attendo.errors import DataError
 from attendo.filler import MASK, Filler
 from attendo.generator import Generator
 from attendo.inspection.rollout import over_picture, picture_rollout
 from attendo.inspection.seen import ALTERNATIVES, Choice, Seen, quietened, rounded
 from attendo.machine import DeviceName
+from attendo.models.bert import Classifier
 from attendo.models.settings import AttentionKind
 from attendo.pictures import PictureClassifier
 from attendo.recipe import TaskName
@@ -68,6 +69,7 @@ class Reading(Seen):
     positions: tuple[str, ...]
     guesses: tuple[Guesses, ...] = ()
     probabilities: dict[str, float] = field(default_factory=dict)  # of the labels, the likeliest first
+    evidence: tuple[float, ...] = ()  # of each position for the likeliest label, above the mean of all labels
     picture: SeenPicture | None = None
 
     @property
@@ -90,6 +92,7 @@ class Reading(Seen):
             "positions": list(self.positions),
             "without_heads": [str(head) for head in self.without],
             "probabilities": self.probabilities,
+            "evidence": [round(one, 4) for one in self.evidence],
             "guesses": [
                 {
                     "position": one.position,
@@ -173,7 +176,16 @@ def _label(bundle: Bundle, text: str, without: Without, device: DeviceName) -> R
         read=text,
         positions=tuple(names[id_] for id_ in batch.ids_BT[0].tolist()),
         probabilities=_likeliest_first(classifier.labels, maps.result[0]),
+        evidence=_evidence(model, batch, int(maps.result[0].argmax())),
     )
+
+
+def _evidence(model: Classifier, batch: TextBatch, label: int) -> tuple[float, ...]:
+    with torch.inference_mode():
+        evidence_BTL = model.evidence(batch)
+    if evidence_BTL is None:
+        return ()
+    return tuple((evidence_BTL[0, :, label] - evidence_BTL[0].mean(dim=-1)).float().tolist())
 
 
 def _picture(bundle: Bundle, file: str, without: Without, device: DeviceName) -> Reading:

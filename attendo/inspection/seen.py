@@ -60,6 +60,8 @@ class Seen:
         kind = cast(AttentionKind, match[1])
         layer, head = (None if number is None else int(number) for number in match.groups()[1:])
         layers = self.weights(kind)
+        if not self.kinds:
+            raise ConfigError(f"map {name[:40]!r}: this model has no attention. Leave it out.")
         known = layer is None or 1 <= layer <= len(layers)
         if not layers or not known or (head is not None and not 1 <= head <= len(layers[0])):
             raise ConfigError(f"map {name[:40]!r}: there is none. This model has {self._there()}.")

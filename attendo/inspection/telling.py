@@ -33,8 +33,11 @@ def _reading_lines(seen: Reading, width: int, name: str | None) -> list[str]:
         parts.append(label_lines(seen))
     if seen.guesses:
         parts.append(guess_lines(seen))
+    if seen.evidence:
+        parts.append(evidence_lines(seen))
     if seen.picture is None:
-        parts.append(map_lines(seen, name or seen.kinds[0], width))
+        if seen.kinds or name is not None:
+            parts.append(map_lines(seen, name or seen.kinds[0], width))
     elif name is None:
         title = "How much of each patch has come to the label: attention rollout"
         parts.append([title, *patch_lines(seen.picture.rollout_RQ)])
@@ -51,6 +54,20 @@ def label_lines(seen: Reading) -> list[str]:
     lines = [f"  {_padded(label, longest)}  {share:.3f}  {'█' * round(30 * share)}".rstrip() for label, share in shown]
     rest = len(seen.probabilities) - len(shown)
     return ["The likeliest labels", *lines, *([f"  and {rest} others"] if rest else [])]
+
+
+def evidence_lines(seen: Reading) -> list[str]:
+    """What each piece says for the likeliest label, or against it."""
+    longest, most = max(map(cell_len, seen.positions)), max(map(abs, seen.evidence)) or 1.0
+    lines = [evidence_in_words(seen)]
+    for piece, value in zip(seen.positions, seen.evidence, strict=True):
+        bar = ("█" if value > 0 else "░") * round(20 * abs(value) / most)
+        lines.append(f"  {_padded(piece, longest)}  {value:+.3f}  {bar}".rstrip())
+    return lines
+
+
+def evidence_in_words(seen: Reading) -> str:
+    return f"What each piece says for {next(iter(seen.probabilities))!r} (+) or against it (-)"
 
 
 def guess_lines(seen: Reading) -> list[str]:

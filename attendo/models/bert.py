@@ -23,6 +23,7 @@ from attendo.models.parts import (
 )
 from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig, PoolerName, TextPoolingName
 from attendo.models.transformer import Encoder
+from attendo.nn.convolution import Spans
 from attendo.nn.dropout import Dropout
 from attendo.nn.embedding import OutputProjection, Segments
 from attendo.nn.init import initialise, scale_by_depth
@@ -124,11 +125,11 @@ class Bert(TextEncoder):
 class Classifier(TextEncoder):
     """softmax(W pooler(encoder(ids)) + b): the label of a text, or of two."""
 
-    def __init__(self, config: ClassifierConfig, encoder: Encoder, pooler: Pooler, labels: nn.Linear) -> None:
+    def __init__(self, config: ClassifierConfig, encoder: Encoder, pooler: Pooler | Spans, labels: nn.Linear) -> None:
         super().__init__(encoder)
         self.config = config
         self.pooler = pooler
-        self.dropout = Dropout(config.residual_dropout)
+        self.dropout = Dropout(config.residual_dropout if config.label_dropout is None else config.label_dropout)
         self.labels = labels
 
     def forward(self, batch: TextBatch) -> Tensor:
@@ -138,6 +139,12 @@ class Classifier(TextEncoder):
     def predictions(self, batch: TextBatch) -> Iterable[Prediction]:
         assert batch.labels_B is not None
         yield self._pooled(batch), self.labels, batch.labels_B
+
+    def evidence(self, batch: TextBatch) -> Tensor | None:
+        """What each position adds to the logits, which their sum is, but for the bias, [B, T, L]; None: not told."""
+        if not isinstance(self.pooler, Spans):
+            return None
+        return F.linear(self.pooler.shares(self.vectors(batch), batch.lengths_B), self.labels.weight)
 
     def _pooled(self, batch: TextBatch) -> Tensor:
         return self.dropout(self.pooler(self.vectors(batch), batch.lengths_B))
@@ -173,7 +180,12 @@ def build_bert(config: BertConfig) -> Bert:
 def build_classifier(config: ClassifierConfig) -> Classifier:
     """Puts together the parts that the settings name, and draws the initial weights."""
     encoder, size = _encoder(config), config.d_model
-    pooler = Pooler(d_model=size, pooling=config.pooling, activation=config.pooler_activation)
+    pooler: Pooler | Spans
+    if config.pooling == "spans":
+        pooler = Spans(d_model=size, widths=config.span_widths, n_filters=config.n_filters)
+        size = len(config.span_widths) * config.n_filters
+    else:
+        pooler = Pooler(d_model=size, pooling=config.pooling, activation=config.pooler_activation)
     model = Classifier(config, encoder, pooler, nn.Linear(size, config.n_labels))
     initialise(model)
     if config.init_by_depth:

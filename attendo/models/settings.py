@@ -19,6 +19,7 @@ CellName = Literal["lstm", "gru"]
 ScaleName = Literal["root", "one"]
 PoolingName = Literal["first", "mean"]
 TextPoolingName = Literal["first", "mean", "max"]
+ClassifierPoolingName = Literal["first", "mean", "max", "spans"]
 AttentionKind = Literal["encoder", "decoder", "cross"]  # self-attention of the two, and from decoder to encoder
 PoolerName = Literal["tanh", "relu"]
 
@@ -27,6 +28,7 @@ RATES: tuple[str, ...] = ("residual_dropout", "attention_dropout", "activation_d
 
 BUCKETS = Rule("must be an even number of at least 4", lambda value: value >= 4 and value % 2 == 0)
 ODD = Rule("must be an odd number, so that a position stands in the middle of what it sees", lambda n: n % 2 == 1)
+WIDTHS = Rule("must be a list of numbers of at least 1", lambda value: value and min(value) >= 1)
 CHANNELS = Rule("must be a list of 1 or 3 numbers", lambda value: len(value) in (1, 3))
 
 
@@ -386,8 +388,29 @@ class ClassifierConfig(EncoderConfig):
 
     kind: Literal["classifier"] = "classifier"
     n_labels: Annotated[int, POSITIVE]
-    pooling: TextPoolingName = "first"  # what stands for the text: its first vector, the mean of all, or the largest
+    n_layers: Annotated[int, NOT_NEGATIVE] = 6  # 0: what stands for the text is made of its pieces' embeddings
+    # What stands for the text: its first vector, the mean of all, of each feature the largest; or what filters find in
+    # spans of it.
+    pooling: ClassifierPoolingName = "first"
     pooler_activation: PoolerName = "tanh"
+    span_widths: Annotated[tuple[int, ...], WIDTHS] = (3, 4, 5)  # spans: how many vectors long
+    n_filters: Annotated[int, POSITIVE] = 100  # spans: of each width
+    label_dropout: Annotated[float | None, PROBABILITY] = None  # before the labels; None: residual_dropout
+
+    rates = (*RATES, "label_dropout")
+
+    def unused(self) -> Iterator[tuple[str, str]]:
+        yield from super().unused()
+        spans, found = ("span_widths", "n_filters"), self.pooling == "spans"
+        for key in ("pooler_activation",) if found else spans:
+            if getattr(self, key) != getattr(type(self), key):
+                yield key, f"pooling is '{self.pooling}'"
+
+    def in_words(self) -> str:
+        layers = super().in_words() if self.n_layers else f"no layers, d_model {self.d_model}"
+        if self.pooling != "spans":
+            return layers
+        return f"{layers}, {self.n_filters} filters over {', '.join(map(str, self.span_widths))} pieces each"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from attendo.evaluation.classification import ClassificationScores, classificati
 from attendo.machine import DeviceName
 from attendo.models.bert import Classifier
 from attendo.models.settings import BertConfig, EncoderConfig
+from attendo.plan import check_groups
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -25,13 +26,19 @@ from attendo.training.loop import Validation
 from attendo.translator import exponential
 
 SMALL = 512  # d_model below which a model cannot have learned much from what it has read
+# The settings of a model that finds spans, and those of them that no other has: who asks for another one wants layers.
+OF_SPANS = {"kind", "d_model", "word_dropout", "label_dropout"}
+OF_SPANS_ALONE = {"pooling", "span_widths", "n_filters"}
 
 
-def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | None) -> dict[str, Any]:
+def choose(
+    preset: RecipeName, *, max_length: int, texts: int, start: Bundle | None, spans: bool = False
+) -> dict[str, Any]:
     """Model and training settings as plain values, for so many texts.
 
-    From nothing, little can be learned from a few thousand texts: a small model, much dropout, a moving average of the
-    weights, embeddings that begin with what stands near a piece, and the mean of all vectors.
+    From nothing, little can be learned from a few thousand texts: a moving average of the weights, embeddings that
+    begin with what stands near a piece, and a small model: with `spans` filters over a few pieces (Kim 2014), otherwise
+    layers, much dropout, and the mean of all vectors.
     """
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is a classifier. Choose another, or auto.")
@@ -54,6 +61,21 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
             further["epochs"] = min(20.0, training["epochs"])
             kept |= _tuned(before)
         return {"task": "classify", "model": kept, "training": further}
+    training |= {"ema": 0.998, "embeddings": "related"}
+    if spans:
+        model = {
+            "kind": "classifier",
+            "n_layers": 0,
+            "d_model": 300,
+            "n_heads": 1,
+            "positions": "none",
+            "norm_place": "post",
+            "embedding_norm": False,
+            "pooling": "spans",
+            "residual_dropout": 0.0,
+            "label_dropout": 0.5,
+        }
+        return {"task": "classify", "model": model, "training": {**training, "epochs": min(12.0, training["epochs"])}}
     sizes = {"n_layers": 2, "d_model": 128, "d_ff": 256, "n_heads": 4}
     if preset != "auto":
         sizes = text_plan.layers_for(preset)
@@ -68,7 +90,20 @@ def choose(preset: RecipeName, *, max_length: int, texts: int, start: Bundle | N
         "residual_dropout": 0.3,
         "word_dropout": 0.2,
     }
-    return {"task": "classify", "model": model, "training": {**training, "ema": 0.998, "embeddings": "related"}}
+    return {"task": "classify", "model": model, "training": training}
+
+
+def _by_spans(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None, *, two_texts: bool) -> bool:
+    """Whether spans are to be found: where nobody asks for layers, and there are no two texts to be compared.
+
+    No span reaches from one text into another, and attention does.
+    """
+    if preset != "auto" or start is not None:
+        return False
+    asked = settings.get("model", {})
+    if asked.get("pooling", "spans") != "spans" or not asked.keys() <= OF_SPANS | OF_SPANS_ALONE:
+        return False
+    return not two_texts or bool(asked.keys() & OF_SPANS_ALONE)
 
 
 def _tuned(before: BertConfig) -> dict[str, Any]:
@@ -85,7 +120,9 @@ def _tuned(before: BertConfig) -> dict[str, Any]:
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
-    chosen = choose(preset, max_length=text_plan.max_length_of(settings), texts=1, start=start)
+    check_groups(settings)
+    spans = _by_spans(settings, preset, start, two_texts=False)
+    chosen = choose(preset, max_length=text_plan.max_length_of(settings), texts=1, start=start, spans=spans)
     config = text_plan.check(settings, start, chosen=chosen, fixed={**text_plan.stand_ins(), "n_labels": 2})
     if config.data.more:
         raise ConfigError(f"{config.data.more[0]}: a classifier learns from one file. Put the lines together in one.")
@@ -119,7 +156,9 @@ def resolve(
     speed: float,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     texts = corpus.facts["texts"]["kept"]
-    chosen = choose(preset, max_length=data.max_length, texts=texts, start=start)
+    two_texts = bool((corpus.store.target.lengths() > 1).any())  # the label, and what comes after it
+    spans = _by_spans(settings, preset, start, two_texts=two_texts)
+    chosen = choose(preset, max_length=data.max_length, texts=texts, start=start, spans=spans)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size + 1, "n_labels": len(corpus.facts["labels"])}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 

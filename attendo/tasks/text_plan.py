@@ -210,7 +210,10 @@ def kept_of(start: Bundle | None, chosen: Chosen) -> dict[str, Any]:
 
 
 # Of a model for one task.
-OWN = ("kind", "next_sentence", "mask_head", "pooler", "n_labels", "pooling", "pooler_activation")
+OWN = (
+    *("kind", "next_sentence", "mask_head", "pooler", "n_labels", "pooling", "pooler_activation"),
+    *("span_widths", "n_filters", "label_dropout"),
+)
 
 
 def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:

@@ -253,7 +253,8 @@ def test_encoders(tmp_path):
     classifier = shaken(
         build_classifier(ClassifierConfig(vocab_size=VOCAB_SIZE, n_layers=1, n_labels=5, pooling="mean", **SIZES))
     )
-    for name, model in (("bert", bert), ("classifier", classifier)):
+    plain = ClassifierConfig(vocab_size=VOCAB_SIZE, n_layers=0, n_labels=5, pooling="spans", **SIZES)
+    for name, model in (("bert", bert), ("classifier", classifier), ("spans", shaken(build_classifier(plain)))):
         (tmp_path / name).mkdir()
         names = write_graphs(model, tmp_path / name)["model.onnx"]
         session = onnxruntime.InferenceSession(tmp_path / name / "model.onnx")

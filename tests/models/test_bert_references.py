@@ -119,7 +119,7 @@ def test_the_classifier() -> None:
         torch.testing.assert_close(model(batch), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "spans"])
 def test_padding_has_no_part_in_what_stands_for_a_text(pooling: str) -> None:
     model = build_classifier(ClassifierConfig(**SIZES, n_labels=LABELS, pooling=pooling)).eval()  # type: ignore[arg-type]
     batch, _, _ = padded_batch()
