@@ -171,7 +171,8 @@ def _show(
 
         written = write_pictures(seen, Path(out))
         write_file(Path(out) / "inside.html", inspection_page(seen, name=bundle.path.resolve().name))
-        reporter.say(f"{Path(out) / 'inside.html'} and {len(written)} pictures written.")
+        pictures = "a picture" if len(written) == 1 else f"{len(written)} pictures"
+        reporter.say(f"{Path(out) / 'inside.html'} and {pictures} written.")
     output(json.dumps(seen.to_json(), ensure_ascii=False) if as_json else "\n".join(lines))
 
 

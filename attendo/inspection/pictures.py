@@ -45,8 +45,8 @@ def write_pictures(seen: Seen, folder: Path) -> list[Path]:
     of a picture rollout.png and over.png, of a text where each piece says something for its label evidence.png."""
     written = []
     with storage_errors(folder):
-        (folder / "heads").mkdir(parents=True, exist_ok=True)
         for name, picture in pictures(seen):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             picture.save(folder / name)
             written.append(folder / name)
     return written
