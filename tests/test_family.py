@@ -16,7 +16,10 @@ from attendo.decoding.search import SearchOptions
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.filler import Embedder, Filler
 from attendo.generator import Generator
+from attendo.inspection.page import inspection_page
+from attendo.inspection.pictures import write_pictures
 from attendo.inspection.reading import read
+from attendo.inspection.telling import in_words
 from attendo.models.settings import ClassifierConfig, GPTConfig
 from attendo.tasks import classify
 from attendo.translator import load
@@ -253,6 +256,15 @@ def test_spans_tell_a_word_and_say_which(settings: dict[str, dict[str, Any]], tm
     told = classifier.labels.index("red")
     expected = (logits - bias)[told] - (logits - bias).mean()
     assert sum(seen.evidence) == pytest.approx(expected.item(), abs=1e-4)
+
+    page = inspection_page(seen, name="run")
+    assert "What each piece says for &#x27;red&#x27;" in page and "Every head" not in page
+    assert [path.name for path in write_pictures(seen, tmp_path / "inside")] == ["evidence.png"]
+    assert "What each piece says for 'red' (+) or against it (-)" in in_words(seen, 80)
+    with pytest.raises(ConfigError, match="this model has no attention"):
+        in_words(seen, 80, "encoder.1.1")
+    with pytest.raises(ConfigError, match="this model has no attention"):
+        read(bundle, "kipo ruzo", without=["1.1"])
 
 
 def test_a_classifier_of_a_model_that_told_nothing_from_its_first_vector(

@@ -320,8 +320,9 @@ def _reading(seen: Reading, name: str) -> list[str]:
         )
     if seen.evidence:
         body.append(
-            f'<h2>{escape(evidence_in_words(seen))}</h2><p class="lead">The logit is the sum of all, and a number '
-            'that the label always has. The stronger the colour, the more.</p><div class="card words">'
+            f'<h2>{escape(evidence_in_words(seen))}</h2><p class="lead">Blue is for it, red against it, the '
+            "stronger the more; point at a piece for its number. All of them, and what the labels have by themselves, "
+            'are the logit above the mean of all labels.</p><div class="card words">'
             f"<p>{_evidence(seen)}</p></div>"
         )
     if not seen.kinds:
