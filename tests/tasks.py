@@ -44,6 +44,7 @@ def tiny(data: dict[str, Any], **groups: Any) -> dict[str, Any]:
         "model": {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 32, "d_ff": 64, "n_heads": 2},
         "training": {
             "optimizer": "adam",
+            "label_smoothing": 0.1,
             "batch_tokens": 512,
             "learning_rate": 0.01,
             "schedule": "inverse-sqrt",

@@ -43,6 +43,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         "data": {"source": str(source), "target": str(target), "max_length": 61},
         "training": {
             "optimizer": "adam",
+            "label_smoothing": 0.1,
             "steps": 420,
             "learning_rate": 0.01,
             "batch_tokens": 400,
