@@ -142,11 +142,11 @@ def choose(
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
     that size; a small one also as much dropout as the passes need, for a few passes what learns fastest, for more Muon,
-    whose steps take longer and learn more, smoothed and decayed more. Where the passes are more than it has use for, it
-    makes half as many: wider, or, where the pairs are too few for that, with R-Drop, which sees each batch twice. A
-    size by name takes its own. `passes` None: as many as are useful.
-    `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it is; with `adapters` it
-    does that by itself, and they may learn fast.
+    whose steps take longer and learn more, smoothed and decayed more. Where the passes are more than it has use for,
+    each takes twice as long: wider, or, where the pairs are too few for that, with R-Drop, which sees each batch twice.
+    A size by name takes its own. `passes` None: as many as are useful. `kind`: of the model. `adapt`: this model is
+    trained already, and is to stay close to what it is; with `adapters` it does that by itself, and they may learn
+    fast.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")

@@ -404,7 +404,8 @@ class _Run:
         if len(steps) > 1:
             averaged = average_weights(self.bundle, steps)
             other = self._verdict(averaged, judge)
-            log({"event": "average", "step": progress.step, "of": steps, **other.scores})
+            scores = {"score": other.score, "best_checkpoint": verdict.score}
+            log({"event": "average", "step": progress.step, "of": steps, **scores})
             if other.score > verdict.score:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
                 verdict = other

@@ -227,8 +227,14 @@ def test_a_classifier_from_nothing_finds_spans_unless_there_are_texts_to_compare
     alone = run.train(settings=ones, out=tmp_path / "one").config.model
     asked = run.train(settings=merge(ones, {"model": {"d_ff": 20}}), out=tmp_path / "asked").config.model
     by_name = run.train(settings=ones, preset="tiny", out=tmp_path / "tiny").config.model
-    found = [(model.pooling, model.n_layers) for model in (layers, alone, asked, by_name)]  # type: ignore[union-attr]
-    assert found == [("mean", 2), ("spans", 0), ("mean", 2), ("mean", 4)]
+    named = run.train(settings=merge(few, {"model": {"pooling": "spans", "n_layers": 0}}), out=tmp_path / "named")
+    models = (layers, alone, asked, by_name, named.config.model)
+    found = [(model.pooling, model.n_layers, model.d_model) for model in models]  # type: ignore[union-attr]
+    expected = [("mean", 2, 128), ("spans", 0, 300), ("mean", 2, 128), ("mean", 4, 128), ("spans", 0, 300)]
+    assert found == expected
+    shared = {"model": {"share_layers": "all", "n_layers": 0}}
+    with pytest.raises(ConfigError, match=r"model\.share_layers = 'all': has no effect, since n_layers is 0"):
+        run.train(settings=merge(ones, shared), out=tmp_path / "wrong")
     with pytest.raises(ConfigError, match=r"model\.n_filters = 7: has no effect, since pooling is 'max'"):
         run.train(settings=merge(ones, {"model": {"n_filters": 7, "pooling": "max"}}), out=tmp_path / "wrong")
     with pytest.raises(ConfigError, match="must be a list of numbers of at least 1"):

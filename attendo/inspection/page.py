@@ -320,7 +320,7 @@ def _reading(seen: Reading, name: str) -> list[str]:
         )
     if seen.evidence:
         body.append(
-            f'<h2>{escape(evidence_in_words(seen))}</h2><p class="lead">Blue is for it, red against it, the '
+            f'<h2>{escape(evidence_in_words(seen))}</h2><p class="lead">Blue is for it, orange against it, the '
             "stronger the more; point at a piece for its number. All of them, and what the labels have by themselves, "
             'are the logit above the mean of all labels.</p><div class="card words">'
             f"<p>{_evidence(seen)}</p></div>"
@@ -340,7 +340,7 @@ def _evidence(seen: Reading) -> str:
     """The pieces in the colour of what they say, and the number for who points at one."""
     most = max(map(abs, seen.evidence)) or 1.0
     return " ".join(
-        f'<span{"" if value > 0 else " class=against"} style="--weight:{abs(value) / most:.3f}" title="{value:+.3f}">'
+        f'<span{" class=against" if value < 0 else ""} style="--weight:{abs(value) / most:.3f}" title="{value:+.3f}">'
         f"{escape(piece)}</span>"
         for piece, value in zip(seen.positions, seen.evidence, strict=True)
     )

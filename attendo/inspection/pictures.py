@@ -60,7 +60,10 @@ def pictures(seen: Seen) -> Iterator[tuple[str, Image.Image]]:
         yield "rollout.png", beside(seen.picture, _best_label(seen))
         yield "over.png", every_head_over(seen.picture, seen.weights("encoder"))
     if isinstance(seen, Reading) and seen.evidence:
-        yield "evidence.png", bars(seen.positions, seen.evidence, title=_best_label(seen))
+        yield (
+            "evidence.png",
+            bars(seen.positions, seen.evidence, title=f"{_best_label(seen)}, against (-) and for it (+)"),
+        )
     for kind in seen.kinds:
         layers = seen.weights(kind)
         yield f"{kind}.png", side_by_side(layers, kind)

@@ -149,7 +149,7 @@ def _feed_forward(config: LayerConfig, d_ff: int) -> nn.Module:
 
 def build_layers(config: LayerConfig, n_layers: int, block: Callable[[int], Block]) -> list[Block]:
     """`n_layers` blocks, of which those that share their weights are the same; `block` makes the one of a number."""
-    size = {"none": 1, "groups": config.layers_per_group, "all": n_layers}[config.share_layers]
+    size = {"none": 1, "groups": config.layers_per_group, "all": max(1, n_layers)}[config.share_layers]
     made = [block(first) for first in range(0, n_layers, size)]
     return [made[i // size] for i in range(n_layers)]
 

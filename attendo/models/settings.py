@@ -26,6 +26,12 @@ PoolerName = Literal["tanh", "relu"]
 # What a model does in training only: another rate fits the same weights.
 RATES: tuple[str, ...] = ("residual_dropout", "attention_dropout", "activation_dropout", "word_dropout", "layer_drop")
 
+# Settings that nothing but a layer has.
+OF_A_LAYER = (
+    *("d_ff", "n_heads", "scoring", "share_query_key", "n_key_heads", "value_rank", "heads", "span", "activation"),
+    *("share_layers", "init_by_depth", "attention_dropout", "activation_dropout", "layer_drop"),
+)
+
 BUCKETS = Rule("must be an even number of at least 4", lambda value: value >= 4 and value % 2 == 0)
 ODD = Rule("must be an odd number, so that a position stands in the middle of what it sees", lambda n: n % 2 == 1)
 WIDTHS = Rule("must be a list of numbers of at least 1", lambda value: value and min(value) >= 1)
@@ -401,10 +407,13 @@ class ClassifierConfig(EncoderConfig):
 
     def unused(self) -> Iterator[tuple[str, str]]:
         yield from super().unused()
-        spans, found = ("span_widths", "n_filters"), self.pooling == "spans"
-        for key in ("pooler_activation",) if found else spans:
-            if getattr(self, key) != getattr(type(self), key):
-                yield key, f"pooling is '{self.pooling}'"
+        of_pooling = ("pooler_activation",) if self.pooling == "spans" else ("span_widths", "n_filters")
+        yield from self._changed(of_pooling, f"pooling is '{self.pooling}'")
+        if not self.n_layers:
+            yield from self._changed(OF_A_LAYER, "n_layers is 0")
+
+    def _changed(self, keys: Iterable[str], why: str) -> Iterator[tuple[str, str]]:
+        return ((key, why) for key in keys if getattr(self, key) != getattr(type(self), key))
 
     def in_words(self) -> str:
         layers = super().in_words() if self.n_layers else f"no layers, d_model {self.d_model}"

@@ -26,9 +26,12 @@ from attendo.training.loop import Validation
 from attendo.translator import exponential
 
 SMALL = 512  # d_model below which a model cannot have learned much from what it has read
-# The settings of a model that finds spans, and those of them that no other has: who asks for another one wants layers.
-OF_SPANS = {"kind", "d_model", "word_dropout", "label_dropout"}
-OF_SPANS_ALONE = {"pooling", "span_widths", "n_filters"}
+OF_SPANS = {"pooling", "span_widths", "n_filters"}  # settings that no other classifier has
+# Those that it has as others do: who asks for any other setting wants layers.
+OF_BOTH = {
+    *("kind", "n_layers", "d_model", "residual_dropout", "word_dropout", "label_dropout"),
+    *("embedding_norm", "embedding_scale", "n_segments", "n_separators", "text_vector", "unit_vectors"),
+}
 
 
 def choose(
@@ -96,14 +99,14 @@ def choose(
 def _by_spans(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None, *, two_texts: bool) -> bool:
     """Whether spans are to be found: where nobody asks for layers, and there are no two texts to be compared.
 
-    No span reaches from one text into another, and attention does.
+    A span reaches a few pieces far, and attention from any place in one text to any in the other.
     """
     if preset != "auto" or start is not None:
         return False
     asked = settings.get("model", {})
-    if asked.get("pooling", "spans") != "spans" or not asked.keys() <= OF_SPANS | OF_SPANS_ALONE:
+    if asked.get("n_layers", 0) or asked.get("pooling", "spans") != "spans" or not asked.keys() <= OF_SPANS | OF_BOTH:
         return False
-    return not two_texts or bool(asked.keys() & OF_SPANS_ALONE)
+    return not two_texts or bool(asked.keys() & OF_SPANS)
 
 
 def _tuned(before: BertConfig) -> dict[str, Any]:
