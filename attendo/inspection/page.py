@@ -338,11 +338,10 @@ def _reading(seen: Reading, name: str) -> list[str]:
 
 def _evidence(seen: Reading) -> str:
     """The pieces in the colour of what they say, and the number for who points at one."""
-    most = max(map(abs, seen.evidence)) or 1.0
     return " ".join(
-        f'<span{" class=against" if value < 0 else ""} style="--weight:{abs(value) / most:.3f}" title="{value:+.3f}">'
+        f'<span{" class=against" if value < 0 else ""} style="--weight:{abs(share):.3f}" title="{value:+.3f}">'
         f"{escape(piece)}</span>"
-        for piece, value in zip(seen.positions, seen.evidence, strict=True)
+        for piece, value, share in zip(seen.positions, seen.evidence, seen.evidence_shares, strict=True)
     )
 
 

@@ -60,10 +60,8 @@ def pictures(seen: Seen) -> Iterator[tuple[str, Image.Image]]:
         yield "rollout.png", beside(seen.picture, _best_label(seen))
         yield "over.png", every_head_over(seen.picture, seen.weights("encoder"))
     if isinstance(seen, Reading) and seen.evidence:
-        yield (
-            "evidence.png",
-            bars(seen.positions, seen.evidence, title=f"{_best_label(seen)}, against (-) and for it (+)"),
-        )
+        title = f"{_best_label(seen)}, against (-) and for it (+)"
+        yield "evidence.png", bars(seen.positions, seen.evidence_shares, title=title)
     for kind in seen.kinds:
         layers = seen.weights(kind)
         yield f"{kind}.png", side_by_side(layers, kind)
@@ -111,22 +109,22 @@ def labelled(weights_TS: Tensor, rows: Sequence[str], columns: Sequence[str], *,
     return picture
 
 
-def bars(names: Sequence[str], values: Sequence[float], *, title: str) -> Image.Image:
-    """A bar for each value, to the right of the middle for what is above zero."""
+def bars(names: Sequence[str], shares: Sequence[float], *, title: str) -> Image.Image:
+    """A bar for each share, from -1 to 1, to the right of the middle for what is above zero."""
     names = [name.replace("▁", "_") for name in names]
-    use, most = font("".join((*names, title))), max(map(abs, values)) or 1.0
+    use = font("".join((*names, title)))
     left, top = GAP + max(_width(use, name) for name in names) + 8, 2 * GAP + FONT_SIZE
     cell = fitting(CELL, len(names))
     size = max(left + 2 * BAR, GAP + _width(use, title)) + GAP, top + cell * len(names) + GAP
     picture = Image.new("RGB", size, WHITE)
     draw, middle = ImageDraw.Draw(picture), left + BAR
     draw.text((GAP, GAP), title, fill=TEXT, font=use)
-    for number, (name, value) in enumerate(zip(names, values, strict=True)):
+    for number, (name, share) in enumerate(zip(names, shares, strict=True)):
         y = top + number * cell
         if cell > FONT_SIZE:
             draw.text((left - 8, y + cell // 2), name, fill=TEXT, font=use, anchor="rm")
-        end = middle + round(BAR * value / most)
-        draw.rectangle((min(middle, end), y, max(middle, end), y + max(0, cell - 4)), fill=INK if value > 0 else MUTED)
+        end = middle + round(BAR * share)
+        draw.rectangle((min(middle, end), y, max(middle, end), y + max(0, cell - 4)), fill=INK if share > 0 else MUTED)
     draw.line((middle, top, middle, top + cell * len(names)), fill=EDGE)
     return picture
 

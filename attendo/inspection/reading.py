@@ -78,6 +78,12 @@ class Reading(Seen):
         return " ".join(self.read.replace("\t", " | ").split())
 
     @property
+    def evidence_shares(self) -> list[float]:
+        """The evidence of each position, divided by the strongest: from -1 to 1."""
+        strongest = max(map(abs, self.evidence), default=0.0) or 1.0
+        return [one / strongest for one in self.evidence]
+
+    @property
     def goes_on(self) -> bool:
         """Whether it is a text that goes on, of which each position guesses the next piece."""
         return self.kinds == ["decoder"]

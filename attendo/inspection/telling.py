@@ -58,10 +58,10 @@ def label_lines(seen: Reading) -> list[str]:
 
 def evidence_lines(seen: Reading) -> list[str]:
     """What each piece says for the likeliest label, or against it."""
-    longest, most = max(map(cell_len, seen.positions)), max(map(abs, seen.evidence)) or 1.0
+    longest = max(map(cell_len, seen.positions))
     lines = [evidence_in_words(seen)]
-    for piece, value in zip(seen.positions, seen.evidence, strict=True):
-        bar = ("█" if value > 0 else "░") * round(20 * abs(value) / most)
+    for piece, value, share in zip(seen.positions, seen.evidence, seen.evidence_shares, strict=True):
+        bar = ("█" if share > 0 else "░") * round(20 * abs(share))
         lines.append(f"  {_padded(piece, longest)}  {value:+.3f}  {bar}".rstrip())
     return lines
 
