@@ -209,11 +209,8 @@ def kept_of(start: Bundle | None, chosen: Chosen) -> dict[str, Any]:
     return {"model": model, "data": {"max_length": start.config.data.max_length}}
 
 
-# Of a model for one task.
-OWN = (
-    *("kind", "next_sentence", "mask_head", "pooler", "n_labels", "pooling", "pooler_activation"),
-    *("span_widths", "n_filters", "label_dropout"),
-)
+# Of a masked language model, the only one that becomes a model of another kind.
+OWN = ("kind", "next_sentence", "mask_head", "pooler")
 
 
 def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
