@@ -222,30 +222,38 @@ def started_team(size: int, *, threads: int, command: Sequence[str]) -> Iterator
     if size == 1:
         yield Team()
         return
-    team, followers = Team(0, size, near=True), list[subprocess.Popen[bytes]]()
-    try:
-        with tempfile.TemporaryDirectory(prefix="attendo-") as folder:
-            meeting = str(Path(folder) / "meeting")
-            with _loopback():
-                for rank in range(1, size):
-                    told = {"RANK": rank, "WORLD_SIZE": size, "OMP_NUM_THREADS": threads, MEETING: meeting}
-                    followers.append(
-                        subprocess.Popen(
-                            command,
-                            env={**os.environ, **{name: str(value) for name, value in told.items()}},
-                            stdin=subprocess.DEVNULL,
-                            stdout=subprocess.DEVNULL,  # results of the command are the leader's
-                            start_new_session=True,  # Ctrl-C is for the leader, which knows what to do
-                        )
+    team = Team(0, size, near=True)
+    # The file in which they met is touched once more by a process that ends, so the folder goes last.
+    with tempfile.TemporaryDirectory(prefix="attendo-") as folder, _followers() as followers:
+        meeting = str(Path(folder) / "meeting")
+        with _loopback():
+            for rank in range(1, size):
+                told = {"RANK": rank, "WORLD_SIZE": size, "OMP_NUM_THREADS": threads, MEETING: meeting}
+                followers.append(
+                    subprocess.Popen(
+                        command,
+                        env={**os.environ, **{name: str(value) for name, value in told.items()}},
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,  # results of the command are the leader's
+                        start_new_session=True,  # Ctrl-C is for the leader, which knows what to do
                     )
-                store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
-                _await(store, followers)
-                with team.together():
-                    dist.init_process_group("gloo", store=store, rank=0, world_size=size, timeout=TO_ANSWER)
-            try:
-                yield team
-            finally:
-                dist.destroy_process_group()
+                )
+            store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
+            _await(store, followers)
+            with team.together():
+                dist.init_process_group("gloo", store=store, rank=0, world_size=size, timeout=TO_ANSWER)
+        try:
+            yield team
+        finally:
+            dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _followers() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A list for the processes that are started; when the block ends, they have ended as well."""
+    followers = list[subprocess.Popen[bytes]]()
+    try:
+        yield followers
     except TeamLostError as error:
         raise TeamLostError(f"{error}. {_ends(followers)}") from None
     finally:

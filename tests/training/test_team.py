@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 
 from attendo.training import shared_sum
 from attendo.training.shared_sum import SharedSum
-from attendo.training.team import Team, TeamLostError, joined_team, rank_in_environment, started_team
+from attendo.training.team import MEETING, Team, TeamLostError, joined_team, rank_in_environment, started_team
 
 SECONDS = 120  # more than any of this takes; a team that waits for ever is a failure, not a hang
 
@@ -96,6 +97,28 @@ def test_gradients_are_added_up_and_absent_ones_stay_absent(
     assert [tensor.tolist() for tensor in gathered] == [[0, 7], [1, 7], [2, 7]]
     assert not torch.distributed.is_initialized()
     assert not list(folder.glob("*"))
+
+
+def test_the_folder_in_which_they_met_outlives_the_others(tmp_path: Path) -> None:
+    """The last word of torch's FileStore is written there when a process ends, perhaps after the leader has done."""
+    said, place = tmp_path / "said", tmp_path / "meetings"
+    place.mkdir()
+    command = follower(
+        tmp_path,
+        f"""
+        import os, pathlib, time
+        team.meet()
+        time.sleep(1)
+        (pathlib.Path(os.environ["{MEETING}"]).parent / "late").write_text("late")
+        pathlib.Path({str(said)!r}).write_text("written")
+        """,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(place))
+        with started_team(2, threads=1, command=command) as team:
+            team.meet()
+    assert said.read_text() == "written"
+    assert not list(place.iterdir())
 
 
 def test_without_room_there_is_no_shared_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
