@@ -42,12 +42,20 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class MaskScore:
-    """How well a model tells what is hidden: nats per hidden piece, the share it gets right, and how many there are."""
+class TellingScore:
+    """How well a model tells something: nats for each, the share it gets right, and how many there are."""
 
     nats: float
     accuracy: float
-    n_hidden: int
+    count: int
+
+
+@dataclass(frozen=True)
+class MaskScore:
+    """How well a model tells what is hidden, and, where it has learned that, whether a text follows another."""
+
+    hidden: TellingScore
+    follows: TellingScore | None
 
 
 class Filler:
@@ -56,6 +64,7 @@ class Filler:
     def __init__(self, model: Bert, tokenizer: Tokenizer, *, max_length: int, device: torch.device) -> None:
         self.model = model.to(device).eval()
         self.tokenizer = tokenizer
+        self.begins = tokenizer.begins()
         self.max_length = max_length
         self.device = device
 
@@ -69,19 +78,17 @@ class Filler:
         """The likeliest pieces for each `[MASK]` of the text, best first, all gaps at once."""
         if MASK not in text:
             raise DataError(f"{text!r} has no gap. Write {MASK} where one is, as in 'The {MASK} runs.'")
-        ids = self.encoded(text)
-        batch = self.batch([ids])
+        batch = self.batch([self.encoded(text)])
         with torch.inference_mode():
             hidden_T = (batch.ids_BT == self.tokenizer.vocab_size)[0]
             logits_NV = self.model.logits(self.model.vectors(batch)[0, hidden_T])
             log_probs_NK, ids_NK = self.likeliest(logits_NV, top)
-        gaps = np.flatnonzero(np.array(ids) == self.tokenizer.vocab_size).tolist()
         return [
             [
-                Guess(self.tokenizer.pieces([id_])[0], probability, self._filled(ids, gap, id_))
+                Guess(self.tokenizer.pieces([id_])[0], probability, self._filled(text, number, id_))
                 for id_, probability in zip(row.tolist(), probabilities.tolist(), strict=True)
             ]
-            for gap, row, probabilities in zip(gaps, ids_NK, log_probs_NK.exp(), strict=True)
+            for number, (row, probabilities) in enumerate(zip(ids_NK, log_probs_NK.exp(), strict=True))
         ]
 
     def encoded(self, text: str) -> list[int]:
@@ -108,15 +115,12 @@ class Filler:
         best = log_probs_NV.topk(min(top, self.tokenizer.vocab_size - len(CONTROLS)))
         return best.values, best.indices
 
-    def _filled(self, ids: Sequence[int], gap: int, id_: int) -> str:
-        """The text with one gap filled, the others as they were written."""
-        parts: list[list[int]] = [[]]
-        for place, one in enumerate(ids):
-            if one == self.tokenizer.vocab_size and place != gap:
-                parts.append([])
-            else:
-                parts[-1].append(id_ if place == gap else one)
-        return f" {MASK} ".join(self.tokenizer.decode(part) for part in parts).strip()
+    def _filled(self, text: str, number: int, id_: int) -> str:
+        """The text with that one of its gaps filled, all else as it was written."""
+        parts = text.split(MASK)
+        before, after = MASK.join(parts[: number + 1]).removesuffix(" "), MASK.join(parts[number + 1 :])
+        space = " " if before and self.begins[id_] else ""
+        return f"{before}{space}{self.tokenizer.decode([id_]).removeprefix(' ')}{after}"
 
 
 class Embedder:
@@ -175,15 +179,34 @@ def score_masked(model: Bert, rows: Pairs, *, device: torch.device) -> MaskScore
     lengths, none = rows.lengths(0)
     order = np.argsort(lengths, kind="stable")
     starts = [*batch_starts(lengths[order], none[order], batch_tokens=BATCH_TOKENS).tolist(), len(order)]
-    total, right, count = 0.0, 0, 0
+    hidden, follows = _Sum(), _Sum()
     with torch.inference_mode():
         for start, stop in pairwise(starts):
             batch = rows.batch(order[start:stop], 0).to(device)
             assert isinstance(batch, TextBatch) and batch.targets_BT is not None
             asked_BT = batch.targets_BT != NOTHING
-            target_N = batch.targets_BT[asked_BT]
-            logits_NV = model.logits(model.vectors(batch)[asked_BT]).float()
-            total -= logits_NV.log_softmax(-1).gather(-1, target_N[:, None]).double().sum().item()
-            right += int((logits_NV.argmax(-1) == target_N).sum())
-            count += len(target_N)
-    return MaskScore(nats=total / max(1, count), accuracy=right / max(1, count), n_hidden=count)
+            x_BTD = model.vectors(batch)
+            hidden.add(model.logits(x_BTD[asked_BT]), batch.targets_BT[asked_BT])
+            follow_logits_B2 = model.follow_logits(batch, x_BTD)
+            if follow_logits_B2 is not None and batch.labels_B is not None:
+                follows.add(follow_logits_B2, batch.labels_B)
+    return MaskScore(hidden.score(), follows.score() if follows.count else None)
+
+
+@dataclass
+class _Sum:
+    """What comes together of a score."""
+
+    nats: float = 0.0
+    right: int = 0
+    count: int = 0
+
+    def add(self, logits_NV: Tensor, target_N: Tensor) -> None:
+        log_probs_NV = logits_NV.float().log_softmax(-1)
+        self.nats -= log_probs_NV.gather(-1, target_N[:, None]).double().sum().item()
+        self.right += int((log_probs_NV.argmax(-1) == target_N).sum())
+        self.count += len(target_N)
+
+    def score(self) -> TellingScore:
+        count = max(1, self.count)
+        return TellingScore(self.nats / count, self.right / count, self.count)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from attendo.models.settings import ClassifierConfig, GPTConfig
 from attendo.tasks import classify
 from attendo.translator import load
 
-from .family import COLOURS, preset_of, settings_of, write_labels, write_text
+from .family import COLOURS, TINY, preset_of, settings_of, write_labels, write_text
 from .tasks import made_up, reverse, write_task
 from .test_resume import StopsAt, assert_same, stop
 
@@ -52,6 +53,39 @@ def test_stopped_and_resumed_it_ends_with_the_very_bytes(
     stop(go, 7)
     assert open_bundle(tmp_path / "run").checkpoints()[-1] == 7
     assert_same(run.resume(tmp_path / "run"), bundles[name])
+
+
+FURTHER = {  # name: what a run starts from, its task, and how it learns
+    "frozen layers": ("bert", "classify", {"frozen_layers": 1}),
+    "adapters": ("bert", "classify", {"lora_rank": 3}),
+    "a language model with adapters": ("llama", "language-model", {"lora_rank": 3}),
+    "a masked language model with adapters": ("bert", "masked-language-model", {"lora_rank": 3}),
+    "a translator of a model that mends": ("t5", "translate", {}),
+}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_trained_further_and_resumed_it_ends_with_the_very_bytes(
+    name: str, settings: dict[str, dict[str, Any]], bundles: dict[str, Bundle], tmp_path: Path
+) -> None:
+    start, task, training = FURTHER[name]
+    data = write_task(tmp_path, made_up(60), reverse) if task == "translate" else settings[start]["data"]
+    if task == "classify":
+        data = settings["classifier"]["data"]
+    further = {
+        "task": task,
+        "data": data,
+        "adapt_from": str(bundles[start].path),
+        "training": {**TINY["training"], **training},
+    }
+    whole = run.train(settings=further, out=tmp_path / "whole")
+    stop(lambda reporter: run.train(settings=further, out=tmp_path / "run", reporter=reporter), 7)
+    assert_same(run.resume(tmp_path / "run"), whole)
+    before, after = bundles[start].weights(), whole.weights()
+    moved = {name for name in after if name not in before or not after[name].equal(before[name])}
+    assert any("query.weight" in name for name in moved)
+    if training.get("lora_rank"):  # adapters of queries and values, merged, and the new labels
+        assert all(".query." in name or ".value." in name or name.startswith(("pooler", "labels")) for name in moved)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,6 +136,25 @@ class TestGenerating:
             assert "".join(generator.stream("bako", options=options, max_length=70)) == one.text
             assert one.text and one.log_prob < 0
 
+    def test_a_stream_gives_each_piece_when_it_is_there(self, name: str, bundles: dict[str, Bundle]) -> None:
+        generator = Generator.from_bundle(bundles[name], device="cpu")
+        steps, made = [0], generator.model.lean_step
+
+        def counting() -> Any:
+            step = made()
+
+            def counted(*arguments: Any) -> Any:
+                steps.append(steps[-1] + 1)
+                return step(*arguments)
+
+            return counted
+
+        generator.model.lean_step = counting  # type: ignore[method-assign]
+        stream = generator.stream("bako", options=SearchOptions(beam=1), max_length=30)
+        at = [steps[-1] for _ in stream]
+        assert at[0] <= 4 and len(at) > 5, at  # bytes wait until they are a character
+        assert all(0 < after - before <= 4 for before, after in pairwise(at[:-1])), at
+
     def test_a_search_is_what_scoring_step_by_step_gives(self, name: str, bundles: dict[str, Bundle]) -> None:
         """The greedy text is the likeliest next id again and again, by the model without a cache."""
         generator = Generator.from_bundle(bundles[name], device="cpu")
@@ -144,7 +197,10 @@ def test_gaps_are_filled_with_the_likeliest(bundles: dict[str, Bundle]) -> None:
     first, second = filler.fill("bako [MASK] fimi [MASK].", top=5)
     assert len(first) == len(second) == 5
     assert [guess.probability for guess in first] == sorted((guess.probability for guess in first), reverse=True)
-    assert first[0].text.startswith("bako") and first[0].text.endswith("fimi [MASK] .")
+    for guess in first:
+        word = guess.piece.removeprefix("▁")
+        assert guess.text == f"bako{' ' if guess.piece.startswith('▁') else ''}{word} fimi [MASK]."
+    assert all(guess.text.startswith("bako [MASK] fimi") and guess.text.endswith(".") for guess in second)
     with pytest.raises(DataError, match=r"has no gap. Write \[MASK\]"):
         filler.fill("bako")
 

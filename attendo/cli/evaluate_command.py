@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from attendo.cli.options import BUNDLE, ENSEMBLE, common, executing, given, paired, parse_columns, reporting, searching
+from attendo.cli.options import (
+    BUNDLE,
+    ENSEMBLE,
+    common,
+    executing,
+    given,
+    only_given,
+    paired,
+    parse_columns,
+    reporting,
+    searching,
+)
 from attendo.cli.results import output
 from attendo.errors import ConfigError
 
@@ -59,18 +70,20 @@ def command(
     SOURCE is a test file like those it was trained on: perplexity of a text, or accuracy and F1 of a classifier.
     """
     from attendo.bundle import open_bundle
+    from attendo.recipe import USED_BY
 
     opened = open_bundle(bundle)
     if opened.config.task not in ("translate", "denoise"):
-        told = {
-            "--against": against,
-            "--output": output_path,
-            "--literature-reference": literature_reference,
-            "--seed": seed,
-        }
-        for name, value in {**told, "TARGET": target}.items():
-            if value is not None:
-                raise ConfigError(f"{name} {value}: is for translators, and {bundle} is none. Leave it out.")
+        labels = opened.config.task in ("classify", "classify-images")
+        if picture is not None and not labels:
+            raise ConfigError(f"--picture {picture}: {bundle} has no labels to confuse. Leave it out.")
+        used = ("columns", "picture") if labels else ()
+        only_given(
+            *("bundle", "source", "device", "quiet", "as_json", *used),
+            otherwise=f"is for translators, and {bundle} is {USED_BY[opened.config.task][0]}",
+        )
+        if picture is not None and not picture.lower().endswith(".svg"):
+            raise ConfigError(f"--picture {picture}: is an SVG file, so its name must end in .svg.")
         _appraise(opened, source, parse_columns(columns), picture, device, quiet, as_json)
         return
     if picture is not None:
@@ -132,8 +145,7 @@ def _appraise(
     assert appraise is not None  # but for translators all tasks have it
     with reporting(quiet) as reporter:
         found = appraise(bundle, path, columns, device, reporter)
-    if picture is not None and found.picture is None:
-        raise ConfigError(f"--picture {picture}: {bundle.path} has no labels to confuse. Leave it out.")
-    if picture is not None and found.picture is not None:
+    if picture is not None:
+        assert found.picture is not None  # of labels there is one
         write_file(Path(picture), found.picture)
     output(json.dumps(found.numbers, ensure_ascii=False) if as_json else "\n".join(found.lines))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from attendo.errors import ConfigError
 from attendo.reporting import Reporter, Silent
@@ -151,6 +152,22 @@ def parse_columns(text: str | None) -> tuple[int, int] | None:
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
         raise ConfigError(f"--columns {text}: must be two numbers with a comma between, such as 1,2.")
     return int(parts[0]), int(parts[1])
+
+
+def only_given(*used: str, otherwise: str) -> None:
+    """Refuses what the command line says beside the parameters `used`: it would be taken for nothing."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in used or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        told = parameter.opts[0] if isinstance(parameter, click.Option) else name.upper()
+        value = "" if getattr(parameter, "is_flag", False) else f" {_as_typed(context.params.get(name))}"
+        raise ConfigError(f"{told}{value}: {otherwise}. Leave it out.")
+
+
+def _as_typed(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def given(**values: Any) -> dict[str, Any]:

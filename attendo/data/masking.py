@@ -4,7 +4,7 @@ What is hidden of a text in epoch e is a function of (seed, e, place in the text
 process of a team see the same, and nothing has to be saved.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -86,13 +86,12 @@ class MaskedRows:
         targets_BT = torch.full_like(batch.ids_BT, NOTHING)
         real_BT = torch.arange(targets_BT.shape[1]) < batch.lengths_B[:, None]
         targets_BT[real_BT] = pad(asked)[real_BT]
-        return TextBatch(
-            ids_BT=batch.ids_BT,
-            lengths_B=batch.lengths_B,
-            segments_BT=batch.segments_BT,
-            targets_BT=targets_BT,
-            labels_B=torch.from_numpy(found.follows[chosen]) if self.noise.next_sentence else None,
-        )
+        batch = replace(batch, targets_BT=targets_BT)
+        if not self.noise.next_sentence:
+            return batch
+        # The loss is a mean over what is hidden: so weighted, the labels' own mean is added to it.
+        follows_B = torch.from_numpy(found.follows[chosen])
+        return replace(batch, labels_B=follows_B, label_weight=batch.n_targets / len(follows_B))
 
     def _hidden(self, start: int, stop: int, epoch: int) -> tuple[Numbers, Numbers]:
         """(the ids with gaps, the ids to be told or NOTHING) of a stretch of the text."""

@@ -4,7 +4,7 @@ Suffixes: B rows, T longest row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class TextBatch:
 
     targets_BT: the id that is to be told at each position, NOTHING where none is.
     labels_B: the number of the label that is to be told of each row.
+    label_weight: how much a row's label counts beside an id.
     segments_BT: of which text each id is, where a row holds two: 0 or 1.
     """
 
@@ -31,6 +32,7 @@ class TextBatch:
     segments_BT: Tensor | None = None
     targets_BT: Tensor | None = None
     labels_B: Tensor | None = None
+    label_weight: float = 1.0
 
     @property
     def n_tokens(self) -> int:
@@ -38,9 +40,10 @@ class TextBatch:
 
     @property
     def n_targets(self) -> int:
-        """What the loss is the mean over."""
-        asked = 0 if self.targets_BT is None else int((self.targets_BT != NOTHING).sum())
-        return asked + (0 if self.labels_B is None else len(self.labels_B))
+        """What the loss is the mean over: what is asked of ids, and only where nothing is, the labels."""
+        if self.targets_BT is not None:
+            return int((self.targets_BT != NOTHING).sum())
+        return 0 if self.labels_B is None else len(self.labels_B)
 
     @property
     def n_positions(self) -> int:
@@ -61,13 +64,14 @@ class TextBatch:
             segments_BT=None if self.segments_BT is None else self.segments_BT[rank::size, :T],
             targets_BT=None if self.targets_BT is None else self.targets_BT[rank::size, :T],
             labels_B=None if self.labels_B is None else self.labels_B[rank::size],
+            label_weight=self.label_weight,
         )
 
     def to(self, device: torch.device) -> "TextBatch":
         if device.type == "cpu":
             return self
-        there: dict[str, Any] = {name: None if ids is None else ids.to(device) for name, ids in vars(self).items()}
-        return TextBatch(**there)
+        there: dict[str, Any] = {name: ids.to(device) for name, ids in vars(self).items() if isinstance(ids, Tensor)}
+        return replace(self, **there)
 
 
 def segments_batch(

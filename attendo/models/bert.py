@@ -21,6 +21,7 @@ from attendo.models.parts import (
     embedding_positions,
     layer_norm,
 )
+from attendo.models.prediction import Prediction
 from attendo.models.settings import BertConfig, ClassifierConfig, EncoderConfig, PoolerName, TextPoolingName
 from attendo.models.transformer import Encoder
 from attendo.nn.convolution import Spans
@@ -29,8 +30,6 @@ from attendo.nn.embedding import OutputProjection, Segments
 from attendo.nn.init import initialise, scale_by_depth
 from attendo.nn.linear import Linear
 from attendo.nn.masks import padding_mask
-
-Prediction = tuple[Tensor, OutputProjection | nn.Linear, Tensor]
 
 
 class TextEncoder(nn.Module):
@@ -104,13 +103,21 @@ class Bert(TextEncoder):
         return output(head(x_ND))
 
     def predictions(self, batch: TextBatch) -> Iterable[Prediction]:
-        """(vectors, what makes logits of them, what should come out) of all that is asked."""
+        """Of all that is asked. BERT's loss is the mean over what is hidden and the mean over the rows, added up."""
         assert batch.targets_BT is not None
         x_BTD, asked_BT = self.vectors(batch), batch.targets_BT != NOTHING
         head, output = self._told()
-        yield head(x_BTD[asked_BT]), output, batch.targets_BT[asked_BT]
-        if self.pooler is not None and self.follows is not None and batch.labels_B is not None:
-            yield self.pooler(x_BTD, batch.lengths_B), self.follows, batch.labels_B
+        yield Prediction(head(x_BTD[asked_BT]), output, batch.targets_BT[asked_BT])
+        if self.follows is not None and batch.labels_B is not None:
+            yield Prediction(self._of_rows(x_BTD, batch), self.follows, batch.labels_B, batch.label_weight)
+
+    def follow_logits(self, batch: TextBatch, x_BTD: Tensor) -> Tensor | None:
+        """Whether the second text of each row follows the first, [B, 2], from its vectors; None: it was not learned."""
+        return None if self.follows is None else self.follows(self._of_rows(x_BTD, batch))
+
+    def _of_rows(self, x_BTD: Tensor, batch: TextBatch) -> Tensor:
+        assert self.pooler is not None  # it comes with what tells
+        return self.pooler(x_BTD, batch.lengths_B)
 
     def _told(self) -> tuple[MaskHead, OutputProjection]:
         """What tells what is hidden."""
@@ -138,7 +145,7 @@ class Classifier(TextEncoder):
 
     def predictions(self, batch: TextBatch) -> Iterable[Prediction]:
         assert batch.labels_B is not None
-        yield self._pooled(batch), self.labels, batch.labels_B
+        yield Prediction(self._pooled(batch), self.labels, batch.labels_B)
 
     def evidence(self, batch: TextBatch) -> Tensor | None:
         """What each position adds to the logits, which their sum is, but for the bias, [B, T, L]; None: not told."""

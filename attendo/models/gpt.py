@@ -22,6 +22,7 @@ from attendo.models.parts import (
     build_span,
     embedding_positions,
 )
+from attendo.models.prediction import Prediction
 from attendo.models.settings import GPTConfig
 from attendo.models.transformer import Decoder, lean_decoder
 from attendo.nn.cache import DecoderCache, LayerCache
@@ -54,11 +55,12 @@ class GPT(nn.Module):
         """Logits of the id after each position, [B, T, V]."""
         return self.output(self.hidden(ids_BT))
 
-    def predictions(self, batch: TextBatch) -> Iterable[tuple[Tensor, OutputProjection, Tensor]]:
-        """(vectors, what makes logits of them, the ids that should come out) of all that is asked."""
+    def predictions(self, batch: TextBatch) -> Iterable[Prediction]:
+        """Of all that is asked."""
         assert batch.targets_BT is not None
         asked_BT = batch.targets_BT != NOTHING
-        yield self.hidden(batch.ids_BT, batch.lengths_B)[asked_BT], self.output, batch.targets_BT[asked_BT]
+        vectors_BTD = self.hidden(batch.ids_BT, batch.lengths_B)
+        yield Prediction(vectors_BTD[asked_BT], self.output, batch.targets_BT[asked_BT])
 
     def read(self, ids_BT: Tensor, cache: DecoderCache) -> DecoderCache:
         """The cache after these ids, which have come after those it has seen."""

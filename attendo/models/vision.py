@@ -15,6 +15,7 @@ from attendo.models.parts import (
     build_layers,
     kept_layers,
 )
+from attendo.models.prediction import Prediction
 from attendo.models.settings import PoolingName, VisionConfig
 from attendo.nn.block import Block
 from attendo.nn.init import initialise, scale_by_depth
@@ -56,9 +57,8 @@ class VisionTransformer(nn.Module):
         """Logits of the labels, [B, L]."""
         return self.labels(self._pooled(pixels_BCYX))
 
-    def predictions(self, batch: PictureBatch) -> Iterable[tuple[Tensor, nn.Linear, Tensor]]:
-        """(vectors, what makes logits of them, what should come out), as the loss asks for them."""
-        yield self._pooled(batch.pixels_BCYX), self.labels, batch.labels_B
+    def predictions(self, batch: PictureBatch) -> Iterable[Prediction]:
+        yield Prediction(self._pooled(batch.pixels_BCYX), self.labels, batch.labels_B)
 
     def _pooled(self, pixels_BCYX: Tensor) -> Tensor:
         x_BTD = self.encoder(pixels_BCYX)

@@ -112,32 +112,31 @@ class MaskJudge(Judge):
 
     def validate(self, _: nn.Module) -> Validation:
         found = self._score()
-        facts = {"loss": found.nats, "perplexity": exponential(found.nats), "accuracy": found.accuracy}
-        return Validation(score=-found.nats, facts=facts)
+        return Validation(score=-found.hidden.nats, facts=_numbers(found))
 
     def in_words(self, entry: Mapping[str, Any]) -> str:
+        follows = f", {entry['follows_accuracy']:.1%} of what follows" if "follows_accuracy" in entry else ""
         return (
             f"Validation at step {entry['step']:,}: loss {entry['loss']:.4f}, {entry['accuracy']:.1%} of the hidden "
-            f"pieces told{', the best so far' if entry['best'] else ''}"
+            f"pieces told{follows}{', the best so far' if entry['best'] else ''}"
         )
 
     def verdict(self, reporter: Reporter) -> Verdict:  # noqa: ARG002
         found = self._score()
+        hidden, follows = found.hidden, found.follows
+        table = [
+            ["loss", f"{hidden.nats:.4f}", "nats per hidden piece"],
+            ["hidden pieces told", f"{hidden.accuracy:.2%}", f"of {hidden.count:,}"],
+        ]
+        if follows is not None:
+            table.append(["told whether a text follows", f"{follows.accuracy:.2%}", f"of {follows.count:,} rows"])
         return Verdict(
-            score=-found.nats,
-            scores={
-                "loss": found.nats,
-                "perplexity": exponential(found.nats),
-                "accuracy": found.accuracy,
-                "table": [
-                    ["loss", f"{found.nats:.4f}", "nats per hidden piece"],
-                    ["hidden pieces told", f"{found.accuracy:.2%}", f"of {found.n_hidden:,}"],
-                ],
-            },
-            summary={"loss": f"{found.nats:.4f} nats per hidden piece", "hidden pieces told": f"{found.accuracy:.2%}"},
+            score=-hidden.nats,
+            scores={**_numbers(found), "table": table},
+            summary={name: f"{value} {what}" for name, value, what in table},
             samples=[],
-            words=f"Validation: loss {found.nats:.4f} nats per hidden piece, {found.accuracy:.1%} of them told "
-            "({weights}).",
+            words=f"Validation: loss {hidden.nats:.4f} nats per hidden piece, {hidden.accuracy:.1%} of them told"
+            f"{f', {follows.accuracy:.1%} of what follows' if follows else ''} ({{weights}}).",
         )
 
     def _score(self) -> MaskScore:
@@ -156,13 +155,27 @@ def appraise(
     assert isinstance(model, Bert) and isinstance(noise, MaskNoise)
     rows = _rows(bundle.tokenizers.source, noise, read_lines(path), bundle.config.data.max_length)
     found = score_masked(model, rows, device=ready(device))
-    return Appraisal(
-        numbers={"loss": found.nats, "accuracy": found.accuracy, "hidden": found.n_hidden},
-        lines=[
-            f"loss = {found.nats:.4f} nats per hidden piece",
-            f"accuracy = {found.accuracy:.2%} of {found.n_hidden:,} hidden pieces",
-        ],
-    )
+    lines = [
+        f"loss = {found.hidden.nats:.4f} nats per hidden piece",
+        f"accuracy = {found.hidden.accuracy:.2%} of {found.hidden.count:,} hidden pieces",
+    ]
+    if found.follows is not None:
+        lines.append(
+            f"follows = {found.follows.accuracy:.2%} of {found.follows.count:,} rows told, "
+            f"loss {found.follows.nats:.4f}"
+        )
+    return Appraisal(numbers={**_numbers(found), "hidden": found.hidden.count}, lines=lines)
+
+
+def _numbers(found: MaskScore) -> dict[str, Any]:
+    numbers = {
+        "loss": found.hidden.nats,
+        "perplexity": exponential(found.hidden.nats),
+        "accuracy": found.hidden.accuracy,
+    }
+    if found.follows is None:
+        return numbers
+    return {**numbers, "follows_loss": found.follows.nats, "follows_accuracy": found.follows.accuracy}
 
 
 def _rows(tokenizer: Tokenizer, noise: MaskNoise, lines: Iterable[str], max_length: int) -> MaskedRows:

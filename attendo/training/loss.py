@@ -3,7 +3,7 @@
 Suffixes: N real target positions, P how often each is seen, R rows of one block, D d_model, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from attendo import native
 from attendo.data.batch import AnyBatch, Batch
 from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.models.prediction import Prediction
 from attendo.native import kernels
 from attendo.nn.embedding import aligned_rows
 from attendo.nn.masks import padding_mask
@@ -253,13 +254,13 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, agreement:
 def asked_loss(model: nn.Module, batch: AnyBatch, smoothing: float) -> Tensor:
     """The summed loss of all that a batch asks of a model: of ids at some positions, of labels of rows.
 
-    `model.predictions` gives vectors, what makes logits of them, and what should come out.
+    `model.predictions` are its `Prediction`s.
     """
-    asked = model.predictions(batch)  # type: ignore[operator]
+    asked: Iterable[Prediction] = model.predictions(batch)  # type: ignore[operator]
     return torch.stack(
         [
-            projected_cross_entropy(hidden_ND, to.weight, to.bias, target_N, smoothing)
-            for hidden_ND, to, target_N in asked
+            weight * projected_cross_entropy(hidden_ND, to.weight, to.bias, target_N, smoothing)
+            for hidden_ND, to, target_N, weight in asked
         ]
     ).sum()
 

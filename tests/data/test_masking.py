@@ -114,6 +114,8 @@ def test_two_segments_of_which_half_follow_each_other(side: Side, tokenizer: Tok
     batch = everything(made)
     assert batch.labels_B is not None and batch.segments_BT is not None and batch.targets_BT is not None
     assert batch.labels_B.float().mean().item() == pytest.approx(0.5, abs=0.05)
+    assert (batch.targets_BT[batch.ids_BT < len(CONTROLS)] == NOTHING).all()  # also of what is between the two
+    assert batch.label_weight * len(batch) == pytest.approx(batch.n_targets)
     assert batch.lengths_B.max() <= LENGTH
     told = torch.where(batch.targets_BT == NOTHING, batch.ids_BT, batch.targets_BT)
     text = side.ids.tolist()

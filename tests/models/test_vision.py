@@ -144,7 +144,7 @@ def test_every_parameter_learns_and_a_picture_stands_alone(pooling: str, positio
     for b in range(B):
         close(model(pixels()[b : b + 1])[0], together[b])
     batch = PictureBatch(pixels_BCYX=pixels(), labels_B=torch.tensor([1, 0, 4]))
-    ((hidden, labels, target),) = model.predictions(batch)
+    ((hidden, labels, target, _),) = model.predictions(batch)
     torch.nn.functional.cross_entropy(labels(hidden), target).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name

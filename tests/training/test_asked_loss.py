@@ -1,5 +1,6 @@
 """The loss of what a batch asks: torch's cross-entropy, and the sum over the parts that processes compute."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def asked_batch() -> TextBatch:
     real = torch.arange(batch.ids_BT.shape[1]) < batch.lengths_B[:, None]
     asked = real & (torch.rand(batch.ids_BT.shape, generator=torch.Generator().manual_seed(1)) < 0.4)
     targets = torch.where(asked, batch.ids_BT.flip(1).clamp(min=1), NOTHING)
-    return TextBatch(**{**vars(batch), "targets_BT": targets})
+    return replace(batch, targets_BT=targets, label_weight=int(asked.sum()) / len(batch))
 
 
 def test_ids_and_labels_together() -> None:
@@ -34,11 +35,12 @@ def test_ids_and_labels_together() -> None:
     assert model.pooler is not None and model.follows is not None
     asked = batch.targets_BT != NOTHING
     with torch.no_grad():
-        ids = F.cross_entropy(model(batch)[asked], batch.targets_BT[asked], reduction="sum")
+        ids = F.cross_entropy(model(batch)[asked], batch.targets_BT[asked])
         follows = model.follows(model.pooler(model.vectors(batch), batch.lengths_B))
-        expected = ids + F.cross_entropy(follows, batch.labels_B, reduction="sum")
-        assert asked_loss(model, batch, 0.0).item() == pytest.approx(expected.item(), abs=1e-4)
-    assert batch.n_targets == int(asked.sum()) + 5
+        expected = ids + F.cross_entropy(follows, batch.labels_B)  # both means, as BERT's paper has it
+        found = asked_loss(model, batch, 0.0) / batch.n_targets
+        assert found.item() == pytest.approx(expected.item(), abs=1e-5)
+    assert batch.n_targets == int(asked.sum())
 
 
 @pytest.mark.parametrize("kind", ["gpt", "bert", "classifier"])
@@ -54,11 +56,11 @@ def test_parts_add_up(kind: str, size: int) -> None:
         model = build_bert(BertConfig(vocab_size=V, next_sentence=True, **SIZES))
     else:
         model = build_classifier(ClassifierConfig(vocab_size=V, n_labels=2, pooling="mean", **SIZES))
+        batch = replace(batch, targets_BT=None, label_weight=1.0)
     model.eval()
     parts = [part for rank in range(size) if len(part := batch.part(rank, size))]
     with torch.no_grad():
         together = sum(asked_loss(model, part, 0.1).item() for part in parts)
         assert together == pytest.approx(asked_loss(model, batch, 0.1).item(), abs=1e-4)
-    if kind != "classifier":
-        assert sum(part.n_targets for part in parts) == batch.n_targets
+    assert sum(part.n_targets for part in parts) == batch.n_targets
     assert sum(part.n_tokens for part in parts) == batch.n_tokens
