@@ -177,10 +177,11 @@ def bound(
     *,
     seconds: float,
     gone: float,
+    adapts: bool = False,
 ) -> TrainingConfig:
     """With the number of steps, and with intervals and a warm-up that fit it where the user has not set them.
 
-    seconds: that a step takes. gone: those of the minutes allowed that are over already.
+    seconds: that a step takes. gone: those of the minutes allowed that are over already. adapts: a trained model.
     """
     bounds = []
     if training.steps is not None:
@@ -194,7 +195,7 @@ def bound(
             bounds.append(int(left / (SLOWER * seconds)))
     steps = max(1, min(bounds))
     given = settings.get("training", {})
-    fitted = {key: value for key, value in intervals(steps).items() if key not in given}
+    fitted = {key: value for key, value in intervals(steps, adapts=adapts).items() if key not in given}
     if "warmup_steps" not in given:
         fitted["warmup_steps"] = max(1, min(training.warmup_steps, steps // 5))
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")

@@ -123,6 +123,11 @@ class RunConfig(Settings):
             yield "training.bpe_dropout", f"leaves out merges, and a tokenizer of kind {self.tokenizer.kind} has none"
         if self.training.bpe_dropout and self.model.longest_target is not None:
             yield "training.bpe_dropout", "makes texts longer, for which learned positions have no vectors"
+        if self.training.both_directions and (not self.tokenizer.joint or self.tokenizer.kind == "imported"):
+            yield (
+                "training.both_directions",
+                "needs one tokenizer that was learned for both sides (tokenizer.joint=true)",
+            )
         if self.training.frozen_layers and self.adapt_from is None:
             yield "training.frozen_layers", "keeps what layers have learned: start from a model (--from BUNDLE)"
         if self.training.lora_rank and self.adapt_from is None:
@@ -230,10 +235,13 @@ def _training_for(size: PresetName, pairs: int) -> dict[str, Any]:
             }
 
 
-def intervals(steps: int) -> dict[str, int]:
-    """How often to validate, save and log in a run of so many steps: about 20 validations and 40 checkpoints."""
+def intervals(steps: int, *, adapts: bool = False) -> dict[str, int]:
+    """How often to validate, save and log in a run of so many steps: about 20 validations and 40 checkpoints.
+
+    What adapts a trained model may be at its best early, and is looked at from the beginning.
+    """
     return {
-        "validate_every": max(min(steps, 250), round(steps / 20)),
-        "checkpoint_every": max(min(steps, 50), round(steps / 40)),
+        "validate_every": max(min(steps, 25 if adapts else 250), round(steps / 20)),
+        "checkpoint_every": max(min(steps, 10 if adapts else 50), round(steps / 40)),
         "log_every": max(1, min(50, round(steps / 100))),
     }

@@ -119,7 +119,8 @@ def _train(
 
     def bounded(training: TrainingConfig, seconds: float) -> TrainingConfig:
         gone = time.monotonic() - began
-        return bound(training, settings, pairs, config.seed, seconds=seconds, gone=gone)
+        adapts = start is not None
+        return bound(training, settings, pairs, config.seed, seconds=seconds, gone=gone, adapts=adapts)
 
     torch.manual_seed(config.seed)
     model = training_model(config, chosen_device, _beginning(task, corpus, config))
@@ -170,7 +171,9 @@ def _beginning(task: Task, corpus: Corpus, config: RunConfig) -> Callable[[nn.Mo
 def _expected(config: RunConfig, pace: Pace) -> str:
     """How long it takes, and what it needs, in words."""
     steps = config.training.steps or 0
+    rates = [f"{name} {rate:g}" for name in config.model.rates if (rate := getattr(config.model, name))]
     return (
+        f"Recipe: {', '.join([config.training.in_words(), *rates])}.\n"
         f"Training: {steps:,} steps, about {duration(SLOWER * steps * pace.seconds / (1 - VALIDATION_SHARE))}, "
         f"up to {(config.training.processes or 1) * machine.peak_memory() / 2**30:.1f} GB of memory.\n"
         f"Processor: {pace.in_words()}."
@@ -304,6 +307,9 @@ class _Run:
                 return judge.validate(model)  # the others wait, so their cores are free
 
         with self._logger(progress.step, judge) as log:
+            if progress.step == 0 and self._does_it_already():
+                self.model.eval()
+                log({"event": "validation", "step": 0, "epoch": 0.0, **validate(self.model).facts, "best": False})
             try:
                 with _stop_signals(stopped.append), working_team(self.training, self.team) as team:
                     if team.size > 1:
@@ -331,6 +337,11 @@ class _Run:
             with _stop_signals(lambda number: self._interrupt(outcome.progress, number)):
                 self._finish(outcome, judge, log)
         return self.bundle
+
+    def _does_it_already(self) -> bool:
+        """Whether the run starts from a model of the same task, which can be scored before it is trained further."""
+        start = self.config.adapt_from
+        return start is not None and open_bundle(start).config.task == self.config.task
 
     def _work(self, progress: Progress, state: dict[str, torch.Tensor] | None, facts: Any) -> Work:
         return Work(

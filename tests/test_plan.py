@@ -12,7 +12,7 @@ from attendo.bundle import Bundle
 from attendo.errors import ConfigError
 from attendo.models.settings import RATES, TransformerConfig
 from attendo.plan import bound, check_settings, is_bounded, misfit, resolve, with_effort
-from attendo.recipe import DataConfig
+from attendo.recipe import DataConfig, Effort
 from attendo.training.settings import TrainingConfig
 
 from .trained import Trained
@@ -69,18 +69,54 @@ def test_settings_of_chosen_parts(model: dict[str, Any]) -> None:
     check_settings({"model": model}, "tiny", None)
 
 
-def test_the_time_there_is_does_not_refuse_an_optimizer() -> None:
-    """Adam has no decay, which auto gives where there is time for many passes."""
-    corpus: Any = SimpleNamespace(
+def corpus_of(pairs: int, tokens: int) -> Any:
+    """A corpus as `resolve` sees it: so many pairs, and so many tokens on each side."""
+    return SimpleNamespace(
         tokenizers=SimpleNamespace(
             source=SimpleNamespace(vocab_size=400), target=SimpleNamespace(vocab_size=400), joint=True
         ),
-        facts={"pairs": {"kept": 29_000}, "tokens_per_epoch": {"source": 1, "target": 1}, "vocab_size": 400},
+        facts={"pairs": {"kept": pairs}, "tokens_per_epoch": {"source": tokens, "target": tokens}, "vocab_size": 400},
     )
+
+
+def test_the_time_there_is_does_not_refuse_an_optimizer() -> None:
+    """Adam has no decay, which auto gives where there is time for many passes."""
     for optimizer, decay in (("adam", 0.0), ("adamw", 0.1)):
         settings = {"training": {"minutes": 150.0, "optimizer": optimizer}}
-        found = resolve(settings, "auto", DataConfig(source="a"), corpus, None, speed=1.0)
+        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), None, speed=1.0)
         assert found.training.weight_decay == decay
+
+
+def test_auto_chooses_by_how_often_the_pairs_can_be_read_in_the_time() -> None:
+    """29,000 pairs of 450,000 tokens a side, as Multi30K has them; in the last rows each as long again, and a machine
+    twice as fast: what decides is the number of passes."""
+
+    def chosen(effort: Effort, *, tokens: int = 450_000, speed: float = 20_000.0) -> tuple[str, int, float]:
+        settings = with_effort({}, effort)
+        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, tokens), None, speed=speed)
+        assert isinstance(found.model, TransformerConfig)
+        return found.training.optimizer, found.model.d_model, found.model.residual_dropout
+
+    assert chosen("quick") == ("adam", 128, 0.1)
+    assert chosen("normal") == ("muon", 128, 0.25)
+    assert chosen("thorough") == ("muon", 192, 0.3)
+    assert chosen("thorough", tokens=900_000) == chosen("normal", speed=25_000.0) == ("muon", 128, 0.25)
+    assert chosen("quick", speed=40_000.0) == ("muon", 128, 0.15)
+
+
+def test_a_trained_model_is_adapted_gently_however_much_time_there_is(trained: Trained) -> None:
+    start = trained.bundle
+    for training, epochs, rate in (
+        ({"minutes": 150.0}, 10.0, 0.05),
+        ({}, 10.0, 0.05),
+        ({"epochs": 3.0}, 3.0, 0.05),
+        ({"steps": 77}, None, 0.05),
+        ({"lora_rank": 4}, 10.0, 0.5),
+    ):
+        settings = {"training": training, "adapt_from": str(start.path)}
+        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), start, speed=1.0).training
+        assert (found.epochs, found.schedule, found.warmup_steps) == (epochs, "linear", 100)
+        assert found.learning_rate == pytest.approx(rate / start.config.model.d_model)
 
 
 def test_complex_positions_begin_with_chance() -> None:

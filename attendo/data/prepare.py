@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attendo.data.loader import Pairs
+from attendo.data.batch import Batch
+from attendo.data.loader import Examples
 from attendo.data.resampling import ResampledPairs
 from attendo.data.store import PairStore, StoreWriter, open_store
 from attendo.errors import DataError
@@ -20,7 +21,7 @@ from attendo.text.corpus import CorpusFiles, Pair, fingerprint, held_out, read_p
 from attendo.text.pair import TokenizerPair
 from attendo.text.tokenizer import Kind, choose_vocab_size, count_words, train_tokenizer
 
-FORMAT = 1
+FORMAT = 2
 FEWEST_PAIRS = 10
 CHUNK = 20_000  # pairs tokenised at once
 
@@ -39,7 +40,7 @@ class Prepared:
     resample: ResampledPairs | None = None
 
     @property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> Examples[Batch]:
         """What to train on."""
         return self.resample or self.store
 
@@ -161,8 +162,13 @@ def _survey(files: CorpusFiles, *, hold_out: bool, reporter: Reporter) -> Survey
     is_whole = np.concatenate(whole)
     is_valid = np.zeros(len(is_whole), dtype=np.bool_)
     if hold_out:
-        is_valid[is_whole] = held_out(np.concatenate(hashes)[is_whole])
+        is_valid[is_whole] = held_out(np.concatenate(hashes)[is_whole], share=held_out_share(int(is_whole.sum())))
     return Survey(is_valid, words)
+
+
+def held_out_share(n_pairs: int) -> float:
+    """What is held out for validation: 2 %, of few pairs as much as a tenth, since a few sentences judge by luck."""
+    return max(0.02, min(0.1, 500 / max(n_pairs, 1)))
 
 
 def _learn(

@@ -26,6 +26,9 @@ class TrainingConfig(Settings):
     label_smoothing: Annotated[float, PROBABILITY] = 0.1
     r_drop: Annotated[float, NOT_NEGATIVE] = 0.0  # the weight of R-Drop's agreement, α; 0: batches are seen once
     bpe_dropout: Annotated[float, PROBABILITY] = 0.0  # merges left out, anew in each epoch; 0: none
+    both_directions: Annotated[float, NOT_NEGATIVE] = (
+        0.0  # passes, the first, in which half of the batches are turned round
+    )
 
     embeddings: Literal["random", "related"] = "random"  # what they begin with: chance, or what stands near each piece
 
@@ -63,6 +66,26 @@ class TrainingConfig(Settings):
     tensorboard: bool = False
     mixed_precision: Literal["auto", "bfloat16", "off"] = "auto"  # auto: bfloat16 where that is faster
     compile: bool = False  # torch.compile: worth trying on a GPU
+
+    def in_words(self) -> str:
+        """How the weights are found, for people."""
+        wanted = {
+            "weight decay": self.weight_decay,
+            "label smoothing": self.label_smoothing,
+            "R-Drop": self.r_drop,
+            "BPE-dropout": self.bpe_dropout,
+            "moving average": self.ema,
+            "adapters of rank": self.lora_rank,
+            "frozen layers": self.frozen_layers,
+        }
+        words = [f"{self.optimizer}, {self.schedule} schedule, rate {self.learning_rate:g}"]
+        words.append(f"batches of {self.accumulate * self.batch_tokens:,}")
+        words += [f"{name} {value:g}" for name, value in wanted.items() if value]
+        if self.embeddings == "related":
+            words.append("related embeddings")
+        if self.both_directions:
+            words.append(f"both directions for {self.both_directions:g} passes")
+        return ", ".join(words)
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
         if self.schedule == "paper" and self.warmup_steps == 0:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from attendo.data import prepare as prepare_module
-from attendo.data.prepare import Prepared, prepare
+from attendo.data.prepare import Prepared, held_out_share, prepare
 from attendo.errors import DataError, StorageError
 from attendo.reporting import Silent
-from attendo.text.corpus import CorpusFiles
+from attendo.text.corpus import CorpusFiles, held_out
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 ZAHLEN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
@@ -82,7 +82,7 @@ class TestWhatIsKept:
     def test_every_pair_is_in_training_or_held_out_in_the_order_of_the_files(self):
         prepared = run(write(pairs()))
         held_out = set(prepared.valid)
-        assert len(held_out) == 4  # 2 %
+        assert len(held_out) == 21  # a tenth
         assert texts(prepared) == [pair for pair in pairs() if pair not in held_out]
 
     def test_counts(self):
@@ -92,13 +92,18 @@ class TestWhatIsKept:
         prepared = run(write(lines))
         assert prepared.facts["pairs"] == {
             "read": N_PAIRS + 5,
-            "kept": N_PAIRS - 4,
-            "held_out": 4,
+            "kept": N_PAIRS - 21,
+            "held_out": 21,
             "dropped_empty": 3,
             "dropped_long": 2,
         }
-        assert len(prepared.store) == N_PAIRS - 4
-        assert len(prepared.valid) == 4
+        assert len(prepared.store) == N_PAIRS - 21
+        assert len(prepared.valid) == 21
+
+    def test_of_few_pairs_a_tenth_is_held_out_and_of_many_two_in_a_hundred(self):
+        for n, expected in ((100, 10), (4_000, 400), (5_000, 500), (20_000, 500), (30_000, 600), (90_000, 1000)):
+            hashes = np.arange(n, dtype=np.uint64)
+            assert held_out(hashes, share=held_out_share(n)).sum() == expected
 
     def test_the_limit_is_inclusive_and_in_pieces(self):
         files = write(pairs())
@@ -132,7 +137,7 @@ class TestWhatIsKept:
     def test_a_pair_with_an_empty_side_is_never_held_out(self):
         for n in range(1, 30):
             lines = [*pairs()[:40], *((f"word{i}", "") for i in range(n))]
-            assert len(run(write(lines), cache=Path(f"cache{n}")).valid) == 1
+            assert len(run(write(lines), cache=Path(f"cache{n}")).valid) == 4
 
     def test_the_reverse_direction(self):
         files = write(pairs())

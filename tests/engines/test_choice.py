@@ -252,9 +252,10 @@ def test_scores_are_there_if_asked_for_by_either_engine_and_are_the_models_own(b
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("pairs", [1, 29_000, 1_000_000, 40_000_000])
-def test_every_recipe_chooses_parts_that_the_fast_engine_can_run(recipe, pairs):
-    parts = choose(recipe, pairs=pairs)["model"]
+@pytest.mark.parametrize("pairs", [1, 1_000, 29_000, 200_000, 1_000_000, 40_000_000])
+@pytest.mark.parametrize("passes", [None, 1, 18, 60, 120, 1000])
+def test_every_recipe_chooses_parts_that_the_fast_engine_can_run(recipe, pairs, passes):
+    parts = choose(recipe, pairs=pairs, passes=passes)["model"]
     config = TransformerConfig(**{**parts, "source_vocab_size": 400, "target_vocab_size": 400})
     assert representable(config) is None
     assert servable(config) is None

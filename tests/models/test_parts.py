@@ -423,3 +423,11 @@ def test_the_cache_has_an_entry_for_every_layer(monkeypatch: pytest.MonkeyPatch)
     assert cache.length == T
     assert [layer.past is not None for layer in cache.layers] == kept
     assert all(layer.memory is not None for layer in cache.layers)
+
+
+def test_words_are_left_out_on_both_sides() -> None:
+    torch.manual_seed(3)
+    model, ids_BT = tiny(word_dropout=0.4, positions="none", residual_dropout=0.0).train(), torch.full((37, 41), 7)
+    for embedding in (model.encoder.embedding, model.decoder.embedding):
+        left_out = (embedding(ids_BT) == 0).all(-1).float().mean().item()
+        assert left_out == pytest.approx(0.4, abs=0.05)
