@@ -47,6 +47,13 @@ def test_bpe_dropout_where_it_cannot_be(settings: dict[str, Any], reason: str) -
         check_settings(settings | {"training": {"bpe_dropout": 0.1}}, "tiny", None)
 
 
+def test_both_directions_need_one_tokenizer() -> None:
+    settings = {"training": {"both_directions": 3}}
+    check_settings(settings, "tiny", None)
+    with pytest.raises(ConfigError, match=r"^training\.both_directions = 3\.0: needs one tokenizer"):
+        check_settings(settings | {"tokenizer": {"joint": False}}, "tiny", None)
+
+
 def test_the_layout_of_sinusoids_that_are_not_there() -> None:
     with pytest.raises(ConfigError, match=r"sinusoid_layout = 'halves': has no effect, since positions is 'rotary'"):
         check_settings({"model": {"sinusoid_layout": "halves", "positions": "rotary"}}, "tiny", None)

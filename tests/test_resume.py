@@ -312,6 +312,14 @@ def test_words_are_cut_into_the_same_pieces_again(
     assert any((tensor != undisturbed.weights()[name]).any() for name, tensor in whole.weights().items())
 
 
+def test_the_same_batches_are_turned_round_again(settings: dict[str, Any], undisturbed: Bundle, tmp_path: Path) -> None:
+    turning = merge(settings, {"training": {"both_directions": 2}})
+    whole = run.train(settings=turning, out=tmp_path / "whole")
+    stop(lambda reporter: run.train(settings=turning, out=tmp_path / "run", reporter=reporter), 7)
+    assert_same(run.resume(tmp_path / "run"), whole)
+    assert any((tensor != undisturbed.weights()[name]).any() for name, tensor in whole.weights().items())
+
+
 @pytest.mark.parametrize("ema", [0.0, 0.7])
 def test_running_statistics_go_on_too(settings: dict[str, Any], tmp_path: Path, ema: float) -> None:
     batchnorm = merge(settings, {"model": {"norm": "batchnorm"}, "training": {"ema": ema}})

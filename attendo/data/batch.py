@@ -83,6 +83,19 @@ class Batch:
             target_lengths_B=targets_B,
         )
 
+    def turned(self) -> "Batch":
+        """The same pairs the other way round: each target is a source, each source a target."""
+        target_in_BT = self.source_BS.roll(1, dims=1)
+        target_in_BT[:, 0] = BOS
+        after_BT = torch.arange(target_in_BT.shape[1]) >= self.source_lengths_B[:, None]
+        return Batch(
+            source_BS=self.target_out_BT,
+            source_lengths_B=self.target_lengths_B,
+            target_in_BT=target_in_BT.masked_fill(after_BT, PAD),
+            target_out_BT=self.source_BS,
+            target_lengths_B=self.source_lengths_B,
+        )
+
     def repeated(self, times: int) -> "Batch":
         """All pairs, and all of them again."""
         return Batch(**{name: ids.repeat(times, *[1] * (ids.ndim - 1)) for name, ids in vars(self).items()})

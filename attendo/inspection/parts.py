@@ -581,6 +581,13 @@ PARTS = (
     ),
     Part(
         group="Training",
+        setting="training.both_directions=20",
+        what="In the first passes half of the batches are to be translated back.",
+        paper="Ding, Wu & Tao 2021, Improving Neural Machine Translation by Bidirectional Training, arXiv:2109.07780",
+        notes=BEYOND,
+    ),
+    Part(
+        group="Training",
         setting="training.embeddings=related",
         what="Embeddings begin with vectors of which pieces stand near each other and in each other's translation.",
         paper="Levy, Goldberg & Dagan 2015, Improving Distributional Similarity with Lessons Learned from Word "

@@ -10,6 +10,7 @@ from torch import nn
 
 from attendo.alignment.fitting import fit_view
 from attendo.bundle import Bundle, load_weights, plain_json
+from attendo.data.both_directions import BothDirections
 from attendo.data.cooccurrence import related_vectors, take_over
 from attendo.data.loader import Pairs
 from attendo.data.prepare import Prepared, open_prepared, prepare
@@ -64,7 +65,9 @@ def prepare_pairs(
 
 
 def pairs_of(prepared: Prepared, config: RunConfig) -> Pairs:
-    return prepared.resampled(config.training.bpe_dropout, config.seed).pairs
+    training = config.training
+    pairs = prepared.resampled(training.bpe_dropout, config.seed).pairs
+    return BothDirections(pairs, training.both_directions, config.seed) if training.both_directions else pairs
 
 
 def inherit(model: nn.Module, start: Bundle, _: object) -> None:

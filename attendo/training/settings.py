@@ -26,9 +26,7 @@ class TrainingConfig(Settings):
     label_smoothing: Annotated[float, PROBABILITY] = 0.1
     r_drop: Annotated[float, NOT_NEGATIVE] = 0.0  # the weight of R-Drop's agreement, α; 0: batches are seen once
     bpe_dropout: Annotated[float, PROBABILITY] = 0.0  # merges left out, anew in each epoch; 0: none
-    both_directions: Annotated[float, NOT_NEGATIVE] = (
-        0.0  # passes, the first, in which half of the batches are turned round
-    )
+    both_directions: Annotated[float, NOT_NEGATIVE] = 0.0  # passes, the first, in which half of the batches are turned
 
     embeddings: Literal["random", "related"] = "random"  # what they begin with: chance, or what stands near each piece
 

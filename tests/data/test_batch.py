@@ -35,6 +35,19 @@ def test_target_in_begins_with_bos_and_target_out_is_one_step_ahead():
     assert batch.target_lengths_B.tolist() == [3, 8, 1]
 
 
+def test_a_batch_turned_round_is_that_of_the_pairs_turned_round():
+    turned, expected = make_batch(SOURCES, TARGETS).turned(), make_batch(TARGETS, SOURCES)
+    for name, value in vars(expected).items():
+        assert vars(turned)[name].equal(value), name
+
+
+def test_turning_round_leaves_the_batch_itself_as_it_was():
+    batch = make_batch(SOURCES, TARGETS)
+    batch.turned()
+    for name, value in vars(make_batch(SOURCES, TARGETS)).items():
+        assert vars(batch)[name].equal(value), name
+
+
 def test_counts_real_tokens_and_all_positions():
     batch = make_batch(SOURCES, TARGETS)
     assert batch.n_tokens == (6 + 2 + 3) + (3 + 8 + 1)
