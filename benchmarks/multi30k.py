@@ -1,6 +1,6 @@
 """Multi30K from English with what `attendo train` does by itself, on the raw text.
 
-    python -m benchmarks.multi30k [DATA] --effort normal --language de --out runs/multi30k
+    python -m benchmarks.multi30k [DATA] --effort normal --language de
     python -m benchmarks.multi30k [DATA] --effort quick --seeds 1 2 3
 
 DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi30k/train.en.gz`, … . Trains the
@@ -25,7 +25,7 @@ from attendo.recipe import MINUTES
 from attendo.reporting import Reporter
 from attendo.storage import write_file
 from attendo.text.corpus import read_lines
-from benchmarks.runs import add_data, conditions, curve, minutes, multi30k, parsed, trained
+from benchmarks.runs import add_data, conditions, curve, minutes, minutes_in_all, multi30k, parsed, trained
 
 TESTS = ("test_2016_flickr", "test_2017_flickr")
 METRICS = {"literature": "BLEU of the literature", "bleu": "BLEU, raw text", "chrf": "chrF, raw text"}
@@ -37,8 +37,9 @@ def main() -> None:
     parser.add_argument("--effort", choices=list(MINUTES), default="normal")
     parser.add_argument("--language", choices=["de", "fr"], default="de")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--out", type=Path, default=Path("runs/multi30k"), help="folder of the bundles; resumed")
+    parser.add_argument("--out", type=Path, help="folder of the bundles; resumed [runs/multi30k-EFFORT-LANGUAGE]")
     arguments = parsed(parser)
+    arguments.out = arguments.out or Path(f"runs/multi30k-{arguments.effort}-{arguments.language}")
     corpus, reporter = arguments.data / "multi30k", Terminal()
     seeds = " ".join(map(str, arguments.seeds))
     bundles = [trained(arguments.out / f"seed-{seed}", settings(arguments, seed), reporter) for seed in arguments.seeds]
@@ -81,6 +82,8 @@ def found(bundle: Bundle, corpus: Path, language: str, reporter: Reporter) -> di
         "parameters": bundle.data()["parameters"]["total"],
         "model": bundle.config.model.in_words(),
         "minutes": minutes(bundle),
+        "minutes_in_all": minutes_in_all(bundle),
+        "recipe": bundle.config.training.in_words(),
         "weights": bundle.scores()["weights"],
         "validation": curve(bundle, "bleu"),
         **scores,
@@ -109,7 +112,8 @@ def table(result: dict[str, Any]) -> str:
     for run in runs:
         lines += [
             "",
-            f"Seed {run['seed']}: {run['minutes']:.1f} minutes of training; {run['weights']}.",
+            f"Seed {run['seed']}: {run['minutes']:.1f} minutes of training, {run['minutes_in_all']} from the first "
+            f"file to the last score; {run['recipe']}; {run['weights']}.",
             "",
             "| minutes | step | validation BLEU, greedy, raw text |",
             "|---|---|---|",

@@ -4,6 +4,7 @@ import argparse
 import datetime
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import attendo
 from attendo import machine
 from attendo.bundle import Bundle
+from attendo.pace import variant_in_words
 from attendo.recipe import RecipeName
 from attendo.reporting import Reporter
 from attendo.storage import write_file
@@ -41,16 +43,35 @@ def multi30k(data: Path, source: str, target: str) -> dict[str, str]:
 
 
 def trained(out: Path, settings: Mapping[str, Any], reporter: Reporter, *, preset: RecipeName = "auto") -> Bundle:
-    """A run that was interrupted is resumed, one that has finished is not trained again."""
+    """A run that was interrupted is resumed, one that has finished is not trained again.
+
+    What it took from the first file to the last score is kept beside it, as `OUT.minutes`.
+    """
     if not out.exists():
-        return attendo.train(settings=settings, preset=preset, out=out, reporter=reporter)
+        began = time.monotonic()
+        bundle = attendo.train(settings=settings, preset=preset, out=out, reporter=reporter)
+        write_file(_taken(out), f"{(time.monotonic() - began) / 60:.2f}\n")
+        return bundle
     bundle = attendo.open_bundle(out)
+    asked, had = settings.get("training", {}).get("minutes"), bundle.config.training.minutes
+    if asked != had:
+        raise SystemExit(f"{out} is a run of {had} minutes, and not of {asked}. Choose another folder with --out.")
     return bundle if bundle.scores() else attendo.resume(out, reporter=reporter)
 
 
 def minutes(bundle: Bundle) -> float:
     """Of training."""
     return max(float(entry.get("minutes", 0.0)) for entry in bundle.read_log())
+
+
+def minutes_in_all(bundle: Bundle) -> str:
+    """From the first file to the last score, in words; a run that was interrupted does not know."""
+    taken = _taken(bundle.path)
+    return taken.read_text().strip() if taken.exists() else "not known"
+
+
+def _taken(out: Path) -> Path:
+    return out.with_name(f"{out.name}.minutes")
 
 
 def curve(bundle: Bundle, figure: str) -> list[dict[str, Any]]:
@@ -65,7 +86,8 @@ def curve(bundle: Bundle, figure: str) -> list[dict[str, Any]]:
 def conditions(bundle: Bundle) -> str:
     """The machine, in words."""
     found = bundle.data()["machine"]
-    return f"{found['processor']}, {found['threads']} threads, torch {found['torch']}"
+    split = variant_in_words(bundle.config.training)
+    return f"{found['processor']}, {split}, torch {found['torch']}"
 
 
 def write_result(out: Path, title: str, table: list[str], results: Any) -> None:

@@ -1,7 +1,7 @@
 """What the automatic preset makes of small corpora, and what each of its parts is worth.
 
     python -m benchmarks.small_data [DATA] sizes --out runs/sizes
-    python -m benchmarks.small_data [DATA] ablation --steps 3400 --seeds 1 2 --out runs/ablation
+    python -m benchmarks.small_data [DATA] ablation --steps 3400 --out runs/ablation
     python -m benchmarks.small_data [DATA] adapting --out runs/adapting
     python -m benchmarks.small_data [DATA] chinese --out runs/chinese
 
@@ -13,14 +13,15 @@ pairs are held out for that.
 
 ablation: Multi30K English→German with what `--effort quick` chooses, and the same with one part at a time exchanged for
 the plain one. Every run has `--steps` steps, as many as ten minutes have room for on the machine in question (a run of
-`--effort quick` says how many it takes), so that it does not matter how busy the machine is. One process each: as many
-runs at the same time as there are cores. BLEU on validation, beam 5.
+`--effort quick` says how many it takes), so that it does not matter how busy the machine is; with larger batches so
+many fewer that all see the same text. One process each: as many runs at the same time as there are cores. BLEU on
+validation, beam 5.
 
 adapting: a translator of half of Multi30K goes on (`--from`) with 1,000 pairs of something else, sentences of the
 sample corpus and captions of the other half in French, beside one that is trained on the same pairs from nothing.
 
 chinese: Tatoeba English→Chinese and Chinese→English with `--effort quick`, and with the preset `base`, which has the
-paper's own settings, in the same time. The test part is read once, at the end.
+paper's own settings but for a shorter warm-up, in the same time. The test part is read once, when each has ended.
 
 Runs that were interrupted are resumed. Each writes RESULT.json and RESULT.md into its folder.
 """
@@ -30,12 +31,16 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import torch
+
 import attendo
+from attendo import machine
 from attendo.assessment import assess
 from attendo.bundle import Bundle, open_bundle
 from attendo.card import cell
@@ -45,7 +50,7 @@ from attendo.recipe import MINUTES, choose
 from attendo.sample.corpus import write_sample
 from attendo.storage import write_file
 from attendo.text.corpus import read_lines
-from benchmarks.runs import add_data, minutes, multi30k, parsed, trained, write_result
+from benchmarks.runs import add_data, minutes, minutes_in_all, multi30k, parsed, trained, write_result
 
 Pairs = list[tuple[str, str]]
 
@@ -79,7 +84,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/small"), help="folder of the bundles; resumed")
     parser.add_argument("--minutes", type=float, default=MINUTES["quick"], help="of each run")
     parser.add_argument("--steps", type=int, help="ablation: of each run")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="ablation: of the runs")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2], help="ablation: of the runs")
     parser.add_argument("--without", choices=list(WITHOUT), action="append", help="ablation: only this, or these")
     arguments = parsed(parser)
     if arguments.what in ("ablation", "one") and arguments.steps is None:
@@ -103,15 +108,15 @@ def sizes(arguments: argparse.Namespace) -> None:
         bundle = train_on(pairs, arguments.out / f"run-{number}", arguments, n_held_out=min(HELD_OUT, len(pairs) // 10))
         rows.append({"corpus": name, **facts(bundle), **scores(bundle, tests[name])})
     table = [
-        "| pairs | chosen | parameters | minutes | BLEU, beam 5 | chrF |",
-        "|---|---|---|---|---|---|",
+        "| pairs | chosen | parameters | passes | minutes of training | in all | BLEU, beam 5 | chrF |",
+        "|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row['corpus']} | {row['chosen']} | {row['parameters']:,} | {row['minutes']:.1f} | {row['bleu']:.1f} | "
-            f"{row['chrf']:.1f} |"
+            f"| {row['corpus']} | {row['chosen']}; {row['recipe']} | {row['parameters']:,} | {row['passes']:.0f} | "
+            f"{row['minutes']:.1f} | {row['in_all']} | {row['bleu']:.1f} | {row['chrf']:.1f} |"
             for row in rows
         ),
         "",
-        f"BLEU: {cell(rows[0]['signature'])}.",
+        f"BLEU: {cell(rows[0]['signature'])}; chrF: {cell(rows[0]['chrf_signature'])}.",
     ]
     write_result(arguments.out, "What is chosen for how many pairs", table, rows)
 
@@ -120,23 +125,23 @@ def sizes(arguments: argparse.Namespace) -> None:
 
 
 def ablation(arguments: argparse.Namespace) -> None:
-    names = arguments.without or list(WITHOUT)
+    names = ["nothing", *(name for name in arguments.without or WITHOUT if name != "nothing")]
     todo = [(name, seed) for seed in arguments.seeds for name in names]
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     running: dict[int, subprocess.Popen[bytes]] = {}
-    while todo or running:
-        for core in cores:
-            if core in running and running[core].poll() is None:
-                continue
-            if core in running and running.pop(core).returncode:
-                raise SystemExit("a run has failed; what it said is above")
-            if todo:
-                running[core] = start_one(arguments, *todo.pop(0), core)
-        for process in list(running.values())[:1]:
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                continue
+    try:
+        while todo or running:
+            for core in cores:
+                if core in running and running[core].poll() is None:
+                    continue
+                if core in running and running.pop(core).returncode:
+                    raise SystemExit("a run has failed; what it said is above")
+                if todo:
+                    running[core] = start_one(arguments, *todo.pop(0), core)
+            time.sleep(1)
+    finally:
+        for process in running.values():
+            process.terminate()  # it saves what it has, and is resumed by the next call
     rows = []
     for name in names:
         bundles = [open_bundle(folder_of(arguments.out, name, seed)) for seed in arguments.seeds]
@@ -168,9 +173,15 @@ def one(arguments: argparse.Namespace) -> None:
     name, seed = arguments.without[0], arguments.seeds[0]
     quick = choose("auto", pairs=29_000, passes=1.0)
     del quick["training"]["epochs"]
-    training = {"steps": arguments.steps, "processes": 1, "threads": 1, "patience": 0}
-    files = {"data": multi30k(arguments.data, "en", "de"), "seed": seed, "training": training}
-    trained(folder_of(arguments.out, name, seed), merge(quick, files, WITHOUT[name]), Terminal())
+    settings = merge(quick, {"data": multi30k(arguments.data, "en", "de"), "seed": seed}, WITHOUT[name])
+    training = {
+        "steps": arguments.steps * quick["training"]["batch_tokens"] // settings["training"]["batch_tokens"],
+        "processes": 1,
+        "threads": 1,
+        "mixed_precision": "bfloat16" if machine.has_bfloat16(torch.device("cpu")) else "off",
+        "patience": 0,
+    }
+    trained(folder_of(arguments.out, name, seed), merge(settings, {"training": training}), Terminal())
 
 
 def folder_of(out: Path, name: str, seed: int) -> Path:
@@ -188,7 +199,7 @@ def adapting(arguments: argparse.Namespace) -> None:
     corpus, out = arguments.data / "multi30k", arguments.out
     german, french = (shuffled(pairs_of(corpus, "train", "en", language)) for language in ("de", "fr"))
     half, valid = len(german) // 2, pairs_of(corpus, "val", "en", "de")
-    general = train_on(german[:half], out / "general", arguments, valid=valid)
+    general = train_on(german[:half], out / "general", arguments, n_held_out=HELD_OUT)
     domains: dict[str, tuple[Pairs, Pairs]] = {
         "sentences of the sample corpus": sample_of(out, 20_000),
         "captions in French": (french[half:], pairs_of(corpus, "val", "en", "fr")),
@@ -211,7 +222,7 @@ def adapting(arguments: argparse.Namespace) -> None:
         ),
         "",
         f"The translator of half of Multi30K has {scores(general, valid)['bleu']:.1f} on the captions. "
-        f"BLEU with beam 5: {cell(rows[0]['signature'])}.",
+        f"BLEU with beam 5: {cell(rows[0]['signature'])}; chrF: {cell(rows[0]['chrf_signature'])}.",
     ]
     write_result(out, "Adapting a translator", table, rows)
 
@@ -235,13 +246,15 @@ def chinese(arguments: argparse.Namespace) -> None:
             turned = [(one, other) if source == "en" else (other, one) for one, other in test]
             rows.append({"from": source, "to": target, "preset": preset, **facts(bundle), **scores(bundle, turned)})
     table = [
-        "| | preset | parameters | minutes | BLEU, beam 5 | chrF | signature of BLEU |",
-        "|---|---|---|---|---|---|---|",
+        "| | preset | parameters | passes | minutes in all | BLEU, beam 5 | chrF | signature of BLEU |",
+        "|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row['from']}→{row['to']} | {row['preset']} | {row['parameters']:,} | {row['minutes']:.1f} | "
-            f"{row['bleu']:.1f} | {row['chrf']:.1f} | {cell(row['signature'])} |"
+            f"| {row['from']}→{row['to']} | {row['preset']} | {row['parameters']:,} | {row['passes']:.1f} | "
+            f"{row['in_all']} | {row['bleu']:.1f} | {row['chrf']:.1f} | {cell(row['signature'])} |"
             for row in rows
         ),
+        "",
+        f"chrF: {cell(rows[0]['chrf_signature'])}.",
     ]
     write_result(arguments.out, "Tatoeba, English and Chinese", table, rows)
 
@@ -301,14 +314,18 @@ def facts(bundle: Bundle) -> dict[str, Any]:
     return {
         "chosen": bundle.config.model.in_words(),
         "parameters": bundle.data()["parameters"]["total"],
+        "recipe": bundle.config.training.in_words(),
+        "passes": max(float(entry.get("epoch", 0.0)) for entry in bundle.read_log()),
         "minutes": minutes(bundle),
+        "in_all": minutes_in_all(bundle),
     }
 
 
 def scores(bundle: Bundle, test: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     sources, references = zip(*test, strict=True)
     found = assess(attendo.load(bundle.path), sources, references, reporter=Terminal()).scores
-    return {"bleu": found.bleu.score, "chrf": found.chrf.score, "signature": found.bleu.signature}
+    signatures = {"signature": found.bleu.signature, "chrf_signature": found.chrf.signature}
+    return {"bleu": found.bleu.score, "chrf": found.chrf.score, **signatures}
 
 
 if __name__ == "__main__":
