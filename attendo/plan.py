@@ -16,7 +16,9 @@ from attendo.errors import ConfigError
 from attendo.recipe import MINUTES, OTHER_SIZES, DataConfig, Effort, RecipeName, RunConfig, choose, intervals
 from attendo.training.settings import BOUNDS, TrainingConfig
 
-VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints
+VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints: at most
+VALIDATION_COST = 2.0  # times what training takes for the same pairs
+VALIDATIONS = 25  # in a run, with what the checkpoints take
 FINAL_SECONDS = 15.0  # kept for the last scores, but not more than a tenth of the time
 SLOWER = 1.1  # a step takes longer than in the trial, whose median leaves out what was held up: by 5 to 14 %
 MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
@@ -177,11 +179,13 @@ def bound(
     *,
     seconds: float,
     gone: float,
+    facts: Mapping[str, Any],
     adapts: bool = False,
 ) -> TrainingConfig:
     """With the number of steps, and with intervals and a warm-up that fit it where the user has not set them.
 
-    seconds: that a step takes. gone: those of the minutes allowed that are over already. adapts: a trained model.
+    seconds: that a step takes. gone: those of the minutes allowed that are over already. facts: of the corpus. adapts:
+    a trained model.
     """
     bounds = []
     if training.steps is not None:
@@ -191,7 +195,8 @@ def bound(
             bounds.append(math.ceil(training.epochs * steps_of_pass(training, pairs, seed)))
         if training.minutes is not None:
             allowed = 60 * training.minutes
-            left = allowed * (1 - VALIDATION_SHARE) - min(FINAL_SECONDS, 0.1 * allowed) - gone
+            validating = min(VALIDATION_SHARE * allowed, _validation_seconds(training, facts, seconds))
+            left = allowed - validating - min(FINAL_SECONDS, 0.1 * allowed) - gone
             bounds.append(int(left / (SLOWER * seconds)))
     steps = max(1, min(bounds))
     given = settings.get("training", {})
@@ -199,6 +204,15 @@ def bound(
     if "warmup_steps" not in given:
         fitted["warmup_steps"] = max(1, min(training.warmup_steps, steps // 5))
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
+
+
+def _validation_seconds(training: TrainingConfig, facts: Mapping[str, Any], seconds: float) -> float:
+    """About how long all validations of a run take whose steps take so many seconds; not known but of translators."""
+    if "pairs" not in facts:
+        return math.inf
+    steps = max(facts["tokens_per_epoch"].values()) / (training.accumulate * training.batch_tokens)  # of a pass
+    held_out = facts["pairs"]["held_out"] / facts["pairs"]["kept"]
+    return VALIDATIONS * VALIDATION_COST * held_out * steps * seconds
 
 
 def steps_of_pass(training: TrainingConfig, pairs: Pairs, seed: int) -> float:

@@ -33,7 +33,7 @@ from attendo.models.transformer import parameter_table
 from attendo.nn.adapters import merged
 from attendo.nn.low_rank import merge_adapters, written
 from attendo.pace import Pace, find_pace, settled
-from attendo.plan import SLOWER, VALIDATION_SHARE, bound, next_folder, with_effort
+from attendo.plan import SLOWER, bound, next_folder, with_effort
 from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, TaskName, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
 from attendo.storage import require_new
@@ -118,9 +118,16 @@ def _train(
     pairs = task.examples(corpus, config)
 
     def bounded(training: TrainingConfig, seconds: float) -> TrainingConfig:
-        gone = time.monotonic() - began
-        adapts = start is not None
-        return bound(training, settings, pairs, config.seed, seconds=seconds, gone=gone, adapts=adapts)
+        return bound(
+            training,
+            settings,
+            pairs,
+            config.seed,
+            seconds=seconds,
+            gone=time.monotonic() - began,
+            facts=corpus.facts,
+            adapts=start is not None,
+        )
 
     torch.manual_seed(config.seed)
     model = training_model(config, chosen_device, _beginning(task, corpus, config))
@@ -174,7 +181,7 @@ def _expected(config: RunConfig, pace: Pace) -> str:
     rates = [f"{name} {rate:g}" for name in config.model.rates if (rate := getattr(config.model, name))]
     return (
         f"Recipe: {', '.join([config.training.in_words(), *rates])}.\n"
-        f"Training: {steps:,} steps, about {duration(SLOWER * steps * pace.seconds / (1 - VALIDATION_SHARE))}, "
+        f"Training: {steps:,} steps, about {duration(SLOWER * steps * pace.seconds)}, "
         f"up to {(config.training.processes or 1) * machine.peak_memory() / 2**30:.1f} GB of memory.\n"
         f"Processor: {pace.in_words()}."
     )
