@@ -189,7 +189,7 @@ def test_patches_are_as_large_as_divides_both_sides() -> None:
         ({"model": {"kind": "gpt"}}, "unknown setting model|model.kind = 'gpt'"),
         ({"model": {"poolling": "mean"}}, "unknown setting model.poolling. Did you mean model.pooling"),
         ({"data": {"more": ["other"]}}, "other: pictures come from one folder"),
-        ({"training": {"r_drop": 1.0}}, "training.r_drop = 1.0: belongs to pairs of texts"),
+        ({"training": {"bpe_dropout": 0.1}}, "training.bpe_dropout = 0.1: belongs to pairs of texts"),
         ({"data": {"reverse": True}}, "data.reverse = True: belongs to pairs of texts"),
         ({"tokenizer": {"vocab_size": 300}}, "tokenizer.vocab_size = 300: pictures are not cut into pieces"),
         ({"model": {"word_dropout": 0.1}}, "model.word_dropout = 0.1: has no effect, since it belongs to texts"),

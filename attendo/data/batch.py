@@ -38,6 +38,9 @@ class AnyBatch(Protocol):
     def part(self, rank: int, size: int) -> Self:
         """Every `size`-th row from number `rank` on."""
 
+    def repeated(self, times: int) -> Self:
+        """All rows, and all of them again."""
+
     def to(self, device: torch.device) -> Self: ...
 
 

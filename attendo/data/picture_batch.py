@@ -36,5 +36,9 @@ class PictureBatch:
         """Every `size`-th picture from number `rank` on."""
         return PictureBatch(pixels_BCYX=self.pixels_BCYX[rank::size], labels_B=self.labels_B[rank::size])
 
+    def repeated(self, times: int) -> "PictureBatch":
+        """All pictures, and all of them again."""
+        return PictureBatch(pixels_BCYX=self.pixels_BCYX.repeat(times, 1, 1, 1), labels_B=self.labels_B.repeat(times))
+
     def to(self, device: torch.device) -> "PictureBatch":
         return PictureBatch(pixels_BCYX=self.pixels_BCYX.to(device), labels_B=self.labels_B.to(device))

@@ -67,6 +67,14 @@ class TextBatch:
             label_weight=self.label_weight,
         )
 
+    def repeated(self, times: int) -> "TextBatch":
+        """All rows, and all of them again."""
+        again: dict[str, Any] = {
+            name: value.repeat(times, *[1] * (value.ndim - 1)) if isinstance(value, Tensor) else value
+            for name, value in vars(self).items()
+        }
+        return TextBatch(**again)
+
     def to(self, device: torch.device) -> "TextBatch":
         if device.type == "cpu":
             return self

@@ -14,7 +14,7 @@ from attendo.data.batch import AnyBatch, Batch
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.prediction import Prediction
 from attendo.native import kernels
-from attendo.nn.embedding import aligned_rows
+from attendo.nn.embedding import OutputProjection, aligned_rows
 from attendo.nn.masks import padding_mask
 from attendo.training.settings import TrainingConfig
 
@@ -243,26 +243,32 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float, agreement:
         batch = batch.repeated(2)
     hidden_BTD = model.hidden(batch.source_BS, batch.source_lengths_B, batch.target_in_BT, batch.target_lengths_B)
     real_BT = padding_mask(batch.target_lengths_B, batch.target_out_BT.shape[1])[:, 0, 0]
-    hidden_ND, target_N = hidden_BTD[real_BT], batch.target_out_BT[real_BT]
-    weight_VD, bias_V = model.output.weight, model.output.bias
-    if not agreement:
-        return projected_cross_entropy(hidden_ND, weight_VD, bias_V, target_N, smoothing)
-    hidden_2ND, target_2N = hidden_ND.unflatten(0, (2, -1)), target_N.unflatten(0, (2, -1))
-    return projected_r_drop(hidden_2ND, weight_VD, bias_V, target_2N[0], smoothing, agreement)
+    return _cost(hidden_BTD[real_BT], model.output, batch.target_out_BT[real_BT], smoothing, agreement)
 
 
-def asked_loss(model: nn.Module, batch: AnyBatch, smoothing: float) -> Tensor:
+def asked_loss(model: nn.Module, batch: AnyBatch, smoothing: float, agreement: float = 0.0) -> Tensor:
     """The summed loss of all that a batch asks of a model: of ids at some positions, of labels of rows.
 
-    `model.predictions` are its `Prediction`s.
+    `model.predictions` are its `Prediction`s. With an `agreement` above 0 it is that of R-Drop.
     """
+    if agreement:
+        batch = batch.repeated(2)
     asked: Iterable[Prediction] = model.predictions(batch)  # type: ignore[operator]
-    return torch.stack(
-        [
-            weight * projected_cross_entropy(hidden_ND, to.weight, to.bias, target_N, smoothing)
-            for hidden_ND, to, target_N, weight in asked
-        ]
-    ).sum()
+    costs = [
+        weight * _cost(vectors_ND, output, target_N, smoothing, agreement)
+        for vectors_ND, output, target_N, weight in asked
+    ]
+    return torch.stack(costs).sum()
+
+
+def _cost(
+    vectors_ND: Tensor, output: OutputProjection | nn.Linear, target_N: Tensor, smoothing: float, agreement: float
+) -> Tensor:
+    """That of R-Drop where the second half of the rows is the first half seen again, with an `agreement` above 0."""
+    if not agreement:
+        return projected_cross_entropy(vectors_ND, output.weight, output.bias, target_N, smoothing)
+    hidden_2ND, target_2N = vectors_ND.unflatten(0, (2, -1)), target_N.unflatten(0, (2, -1))
+    return projected_r_drop(hidden_2ND, output.weight, output.bias, target_2N[0], smoothing, agreement)
 
 
 def build_loss(config: TrainingConfig) -> Callable[[nn.Module, AnyBatch], Tensor]:
@@ -272,6 +278,6 @@ def build_loss(config: TrainingConfig) -> Callable[[nn.Module, AnyBatch], Tensor
         if isinstance(batch, Batch):
             assert isinstance(model, EncoderDecoder)
             return batch_loss(model, batch, config.label_smoothing, config.r_drop)
-        return asked_loss(model, batch, config.label_smoothing)
+        return asked_loss(model, batch, config.label_smoothing, config.r_drop)
 
     return torch.compile(loss, dynamic=True) if config.compile else loss

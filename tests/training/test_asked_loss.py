@@ -13,6 +13,7 @@ from attendo.models.bert import build_bert, build_classifier
 from attendo.models.gpt import build
 from attendo.models.settings import BertConfig, ClassifierConfig, GPTConfig
 from attendo.training.loss import asked_loss
+from tests.training.test_loss import written_out
 
 V = 31
 SIZES: dict[str, Any] = {"n_layers": 1, "d_model": 26, "d_ff": 17, "n_heads": 2}
@@ -64,3 +65,22 @@ def test_parts_add_up(kind: str, size: int) -> None:
         assert together == pytest.approx(asked_loss(model, batch, 0.1).item(), abs=1e-4)
     assert sum(part.n_targets for part in parts) == batch.n_targets
     assert sum(part.n_tokens for part in parts) == batch.n_tokens
+
+
+def test_r_drop_of_all_that_is_asked() -> None:
+    """Two readings of the batch with different dropout: the paper's equation for the ids and for the labels."""
+    torch.manual_seed(2)
+    config = BertConfig(vocab_size=V, next_sentence=True, residual_dropout=0.3, **SIZES)
+    model, batch = build_bert(config), asked_batch()
+    torch.manual_seed(3)
+    ours = asked_loss(model.train(), batch, 0.1, 5.0)
+    torch.manual_seed(3)
+    theirs = torch.zeros(())
+    for vectors_ND, output, target_N, weight in model.predictions(batch.repeated(2)):
+        both_2ND = vectors_ND.unflatten(0, (2, -1))
+        assert (both_2ND[0] != both_2ND[1]).any()
+        once_N = target_N[: len(target_N) // 2]
+        theirs = theirs + weight * written_out((both_2ND, output.weight, output.bias), once_N, 0.1, 5.0)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    model.eval()
+    assert asked_loss(model, batch, 0.1, 5.0).item() == pytest.approx(asked_loss(model, batch, 0.1).item(), rel=1e-5)
