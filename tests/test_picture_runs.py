@@ -22,6 +22,7 @@ from attendo.models.settings import VisionConfig
 from attendo.pictures import PictureClassifier
 from attendo.reporting import Silent
 
+from .data.test_pictures import write_idx
 from .test_resume import stop, told
 
 SIZE = 10
@@ -275,3 +276,24 @@ def test_a_folder_of_folders_is_trained_on(tmp_path: Path) -> None:
     assert bundle.data()["labels"] == list(LABELS)
     assert all(" pictures/s " in text for text in shown)
     assert shown
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_idx_files_are_learned_from_the_command_line(tmp_path: Path, pooling: str, positions: str) -> None:
+    images, labels = some_pictures(203)
+    numbers = np.array([LABELS.index(label) for label in labels])
+    data = write_idx(tmp_path, "train", images, numbers, packed=True)
+    settings = {"model.patch": 5, "model.d_model": 20, "model.d_ff": 23, "model.n_layers": 2, "model.n_heads": 2}
+    settings |= {"model.pooling": pooling, "model.positions": positions, "noise.zoom": 0.1, "noise.rotate": 0}
+    settings |= {"training.batch_tokens": 250, "training.learning_rate": 0.01, "training.validate_every": 60}
+    given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    arguments = ["train", "--task", "classify-images", str(data), "--out", str(tmp_path / "run"), "--steps", "120"]
+    trained = CliRunner().invoke(main, [*arguments, *given, "--processes", "1", "--quiet"])
+    assert trained.exit_code == 0, trained.output
+    model = open_bundle(tmp_path / "run").config.model
+    assert isinstance(model, VisionConfig) and (model.pooling, model.positions) == (pooling, positions)
+    others, names = some_pictures(39)
+    test = write_idx(tmp_path, "test", others, np.array([LABELS.index(name) for name in names]), packed=False)
+    evaluated = CliRunner().invoke(main, ["evaluate", str(tmp_path / "run"), str(test), "--json", "--quiet"])
+    assert json.loads(evaluated.stdout)["accuracy"] > 0.9

@@ -16,10 +16,12 @@ from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, UNK, Tokenizer, trai
 LENGTH = 67
 
 
+WORDS = [f"{a}{b}{c}" for a in ("ba", "ki", "lo") for b in ("na", "du", "te") for c in ("", "ri", "sam")]
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    words = [f"{a}{b}{c}" for a in ("ba", "ki", "lo") for b in ("na", "du", "te") for c in ("", "ri", "sam")]
-    return train_tokenizer([" ".join(words)] * 5, kind="bpe", vocab_size=311)
+    return train_tokenizer([" ".join(WORDS)] * 5, kind="bpe", vocab_size=311)
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,20 @@ def test_whole_words_are_hidden_together(side: Side, tokenizer: Tokenizer) -> No
         for place in range(2, length - 1):
             if not pieces[told[place]].startswith("▁"):  # goes on with the word before
                 assert (row[place] == NOTHING) == (row[place - 1] == NOTHING)
+
+
+def test_whole_words_of_wordpieces_are_hidden_together() -> None:
+    tokenizer = train_tokenizer([" ".join(WORDS)] * 5, kind="wordpiece", vocab_size=300)
+    line = tokenizer.encode(" ".join(one + other for one, other in zip(WORDS, WORDS[5:], strict=False)))
+    pieces = tokenizer.pieces(line)
+    assert any(piece.startswith("##") for piece in pieces) and not all(piece.startswith("##") for piece in pieces[1:])
+    batch = everything(rows(side_of([line] * 200), tokenizer, whole_words=True))
+    assert batch.targets_BT is not None
+    hidden = (batch.targets_BT != NOTHING)[:, 1 : len(line) + 1]
+    assert hidden.any(0).all()
+    for place, piece in enumerate(pieces[1:], 1):
+        together = torch.equal(hidden[:, place], hidden[:, place - 1])
+        assert together == piece.startswith("##")
 
 
 def test_two_segments_of_which_half_follow_each_other(side: Side, tokenizer: Tokenizer) -> None:

@@ -128,6 +128,13 @@ def test_logits_over_padded_batches_with_a_cache_and_without(make) -> None:
     with torch.no_grad():
         expected = reference(input_ids=ids, attention_mask=real.long()).logits
         torch.testing.assert_close(ours(ids)[real], expected[real], rtol=0, atol=1e-5)
+        # Theirs with the padding before the texts, where only its mask keeps it from being seen.
+        before = real.flip(1)
+        left = torch.zeros_like(ids)
+        left[before] = ids[real]
+        places = (before.cumsum(1) - 1).clamp(min=0)
+        shifted = reference(input_ids=left, attention_mask=before.long(), position_ids=places).logits
+        torch.testing.assert_close(ours(ids)[real], shifted[before], rtol=0, atol=1e-5)
 
         steps, cache = ours.lean_step(), ours.start(B)
         slow = ours.read(ids[:, :4], ours.start(B))
