@@ -160,10 +160,10 @@ def choose(
     if adapt is not None:
         training |= {
             "schedule": "linear",
-            # A tenth of what the sizes by name are trained with; all of it for adapters, which begin with nothing.
-            "learning_rate": (0.5 if adapters else 0.05) / adapt.d_model,
+            # What is small has little to lose and much to learn; adapters begin with nothing.
+            "learning_rate": 0.5 / adapt.d_model if adapters else min(0.0016, 26 / adapt.d_model**2),
             "warmup_steps": 100,
-            "epochs": min(10.0, training["epochs"]),
+            "epochs": min(training["epochs"], max(10.0, 60_000 / max(pairs, 1))),
         }
         return {"training": training}
     if kind in OTHER_SIZES:

@@ -284,7 +284,13 @@ def test_idx_files_are_learned_from_the_command_line(tmp_path: Path, pooling: st
     images, labels = some_pictures(203)
     numbers = np.array([LABELS.index(label) for label in labels])
     data = write_idx(tmp_path, "train", images, numbers, packed=True)
-    settings = {"model.patch": 5, "model.d_model": 20, "model.d_ff": 23, "model.n_layers": 2, "model.n_heads": 2}
+    settings: dict[str, Any] = {
+        "model.patch": 5,
+        "model.d_model": 20,
+        "model.d_ff": 23,
+        "model.n_layers": 2,
+        "model.n_heads": 2,
+    }
     settings |= {"model.pooling": pooling, "model.positions": positions, "noise.zoom": 0.1, "noise.rotate": 0}
     settings |= {"training.batch_tokens": 250, "training.learning_rate": 0.01, "training.validate_every": 60}
     given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]

@@ -114,16 +114,16 @@ def test_auto_chooses_by_how_often_the_pairs_can_be_read_in_the_time() -> None:
 def test_a_trained_model_is_adapted_gently_however_much_time_there_is(trained: Trained) -> None:
     start = trained.bundle
     for training, epochs, rate in (
-        ({"minutes": 150.0}, 10.0, 0.05),
-        ({}, 10.0, 0.05),
-        ({"epochs": 3.0}, 3.0, 0.05),
-        ({"steps": 77}, None, 0.05),
-        ({"lora_rank": 4}, 10.0, 0.5),
+        ({"minutes": 150.0}, 10.0, 0.0016),
+        ({}, 10.0, 0.0016),
+        ({"epochs": 3.0}, 3.0, 0.0016),
+        ({"steps": 77}, None, 0.0016),
+        ({"lora_rank": 4}, 10.0, 0.5 / start.config.model.d_model),
     ):
         settings = {"training": training, "adapt_from": str(start.path)}
         found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), start, speed=1.0).training
         assert (found.epochs, found.schedule, found.warmup_steps) == (epochs, "linear", 100)
-        assert found.learning_rate == pytest.approx(rate / start.config.model.d_model)
+        assert found.learning_rate == pytest.approx(rate)
 
 
 def test_complex_positions_begin_with_chance() -> None:

@@ -98,11 +98,12 @@ def test_base_is_trained_as_in_the_paper() -> None:
 
 def test_adapting_changes_the_training_and_not_the_model() -> None:
     tiny, base = config_of("tiny", pairs=1_000), config_of("base", pairs=1_000)
-    new, adapted = choose("auto", pairs=1_000), choose("auto", pairs=1_000, adapt=tiny.model)
+    adapted = choose("auto", pairs=1_000, adapt=tiny.model)
     assert set(adapted) == {"training"}
-    assert adapted["training"]["learning_rate"] == pytest.approx(new["training"]["learning_rate"] / 10, rel=0.05)
-    assert adapted["training"]["epochs"] == 10
+    assert adapted["training"]["learning_rate"] == pytest.approx(0.0016, rel=0.05)
     assert choose("auto", pairs=1_000, adapt=base.model)["training"]["learning_rate"] == pytest.approx(1e-4, rel=0.05)
+    epochs = {n: choose("auto", pairs=n, adapt=tiny.model)["training"]["epochs"] for n in (100, 1_000, 29_000, 10**6)}
+    assert epochs == {100: 100.0, 1_000: 60.0, 29_000: 10.0, 10**6: 3.0}
 
 
 def test_an_unknown_preset_is_refused() -> None:

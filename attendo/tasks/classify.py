@@ -75,6 +75,7 @@ def choose(
             "norm_place": "post",
             "embedding_norm": False,
             "pooling": "spans",
+            "n_filters": 200,
             "residual_dropout": 0.0,
             "label_dropout": 0.5,
         }
