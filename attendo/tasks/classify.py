@@ -40,8 +40,8 @@ def choose(
     """Model and training settings as plain values, for so many texts.
 
     From nothing, little can be learned from a few thousand texts: a moving average of the weights, embeddings that
-    begin with what stands near a piece, and a small model: with `spans` filters over a few pieces (Kim 2014), otherwise
-    layers, much dropout, and the mean of all vectors.
+    begin with what stands near a piece, and a small model: with `spans` filters over a few pieces (Kim 2014) and R-Drop,
+    otherwise layers, much dropout, and the mean of all vectors.
     """
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is a classifier. Choose another, or auto.")
@@ -79,7 +79,8 @@ def choose(
             "residual_dropout": 0.0,
             "label_dropout": 0.5,
         }
-        return {"task": "classify", "model": model, "training": {**training, "epochs": min(12.0, training["epochs"])}}
+        training |= {"epochs": min(12.0, training["epochs"]), "r_drop": 1.0}
+        return {"task": "classify", "model": model, "training": training}
     sizes = {"n_layers": 2, "d_model": 128, "d_ff": 256, "n_heads": 4}
     if preset != "auto":
         sizes = text_plan.layers_for(preset)
