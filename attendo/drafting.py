@@ -455,9 +455,9 @@ class Drafter:
         """
         place = wish.text.find(text)
         left = wish.text[max(0, place - 1) : max(0, place)]
-        some, both, alone = self.tokenizers.target.encode_inside(["a", "a" + text, text])
+        target = self.tokenizers.target
         touching = left.strip() and before.endswith(left) and not has_border(text[0])
-        return tuple(both[len(some) :] if touching and both[: len(some)] == some else alone)
+        return tuple(target.encode_after(text) if touching else target.encode_inside([text])[0])
 
     @functools.cached_property
     def joining(self) -> frozenset[int]:

@@ -64,7 +64,7 @@ class Filler:
     def __init__(self, model: Bert, tokenizer: Tokenizer, *, max_length: int, device: torch.device) -> None:
         self.model = model.to(device).eval()
         self.tokenizer = tokenizer
-        self.begins = tokenizer.begins()
+        self.spellings = tokenizer.spellings()
         self.max_length = max_length
         self.device = device
 
@@ -94,9 +94,11 @@ class Filler:
     def encoded(self, text: str) -> list[int]:
         """The ids of a text; a gap is the id after those of the tokenizer."""
         # What stands in a gap is a piece with the space before it, so the space goes with the gap.
-        parts = [part.removesuffix(" ") for part in text.split(MASK)]
-        encoded = [ids if part else [] for part, ids in zip(parts, self.tokenizer.encode_inside(parts), strict=True)]
-        return [id_ for part in encoded for id_ in (*part, self.tokenizer.vocab_size)][:-1]
+        first, *others = (part.removesuffix(" ") for part in text.split(MASK))
+        ids = self.tokenizer.encode_inside([first])[0] if first else []
+        for part in others:
+            ids += [self.tokenizer.vocab_size, *(self.tokenizer.encode_after(part) if part else ())]
+        return ids
 
     def batch(self, texts: Sequence[Sequence[int]]) -> TextBatch:
         """One row of one text or two, as the model sees them."""
@@ -119,8 +121,8 @@ class Filler:
         """The text with that one of its gaps filled, all else as it was written."""
         parts = text.split(MASK)
         before, after = MASK.join(parts[: number + 1]).removesuffix(" "), MASK.join(parts[number + 1 :])
-        space = " " if before and self.begins[id_] else ""
-        return f"{before}{space}{self.tokenizer.decode([id_]).removeprefix(' ')}{after}"
+        spelled = self.spellings[id_]
+        return f"{before}{spelled if before else spelled.removeprefix(' ')}{after}"
 
 
 class Embedder:

@@ -15,14 +15,16 @@ from attendo.classifier import TextClassifier
 from attendo.config import merge, read_yaml
 from attendo.decoding.search import SearchOptions
 from attendo.errors import BundleError, ConfigError, DataError
-from attendo.filler import Embedder, Filler
+from attendo.filler import MASK, Embedder, Filler
 from attendo.generator import Generator
 from attendo.inspection.page import inspection_page
 from attendo.inspection.pictures import write_pictures
 from attendo.inspection.reading import read
 from attendo.inspection.telling import in_words
+from attendo.models.bert import Bert
 from attendo.models.settings import ClassifierConfig, GPTConfig
 from attendo.tasks import classify
+from attendo.text.tokenizer import Kind, train_tokenizer
 from attendo.translator import load
 
 from .family import COLOURS, TINY, preset_of, settings_of, write_labels, write_text
@@ -203,6 +205,21 @@ def test_gaps_are_filled_with_the_likeliest(bundles: dict[str, Bundle]) -> None:
     assert all(guess.text.startswith("bako [MASK] fimi") and guess.text.endswith(".") for guess in second)
     with pytest.raises(DataError, match=r"has no gap. Write \[MASK\]"):
         filler.fill("bako")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
+def test_what_touches_a_gap_is_read_as_in_a_text(kind: Kind, bundles: dict[str, Bundle]) -> None:
+    tokenizer = train_tokenizer([*made_up(300, seed=3), "x bako, x. delu (x) x"] * 2, kind=kind, vocab_size=350)
+    model = bundles["bert"].model()
+    assert isinstance(model, Bert)
+    filler = Filler(model, tokenizer, max_length=64, device=torch.device("cpu"))
+    for text in ("x.", "bako x, delu.", "bako x delu x.", "(x) fimi", "x"):
+        ids = tokenizer.encode(text)
+        pieces = tokenizer.pieces(ids)
+        expected = [
+            tokenizer.vocab_size if piece.strip("▁") == "x" else id_ for id_, piece in zip(ids, pieces, strict=True)
+        ]
+        assert filler.encoded(text.replace("x", MASK)) == expected, pieces
 
 
 def test_vectors_do_not_depend_on_the_batch(bundles: dict[str, Bundle]) -> None:

@@ -4,6 +4,7 @@ What is hidden of a text in epoch e is a function of (seed, e, place in the text
 process of a team see the same, and nothing has to be saved.
 """
 
+import unicodedata
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from attendo.data.resampling import mixed
 from attendo.data.store import Ids, Side
 from attendo.data.text_batch import NOTHING, TextBatch, segments_batch
 from attendo.errors import DataError
-from attendo.text.tokenizer import CONTROLS, Tokenizer
+from attendo.text.tokenizer import CONTROLS, SPACELESS, Tokenizer
 
 Numbers = NDArray[np.int64]
 CHOOSING, KEEPING, REPLACING, CUTTING, FOLLOWING, SWAPPING = range(6)  # what a random number is for
@@ -48,7 +49,7 @@ class MaskedRows:
             raise DataError(f"data.max_length = {max_length}: with {controls} control ids there is no room for text.")
         self.side, self.noise, self.seed = side, noise, seed
         self.vocab_size = tokenizer.vocab_size
-        self.begins = np.array(tokenizer.begins())
+        self.words = WordBorders(tokenizer)
         self.bounds = packed(side.lengths(), self.room)  # of blocks, in lines
         self._segments: Segments | None = None
 
@@ -100,9 +101,7 @@ class MaskedRows:
             return ids, ids
         units = places
         if self.noise.whole_words:  # all pieces of a word share the number of its first
-            begins = self.begins[ids]
-            begins[0] = True
-            units = places[np.maximum.accumulate(np.where(begins, np.arange(len(ids)), 0))]
+            units = places[np.maximum.accumulate(np.where(self.words.begin(ids), np.arange(len(ids)), 0))]
         ordinary = ids >= len(CONTROLS)  # <unk> tells nothing
         chosen = ordinary & (self._uniform(units, CHOOSING, epoch) < self.noise.rate)
         draw = self._uniform(places, KEEPING, epoch)
@@ -152,6 +151,46 @@ class MaskedRows:
         """In [0, 1)."""
         bits = self._random(numbers, purpose, epoch) >> np.uint64(11)
         return bits.astype(np.float64) * 2.0**-53
+
+
+class WordBorders:
+    """Where words begin among pieces, as BERT cuts a text: after a space, and between letters, numbers and the rest.
+
+    In scripts without spaces every piece is a word.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        spellings = tokenizer.spellings()
+        self.spaced = np.array([spelled.startswith(" ") for spelled in spellings])
+        self.first = np.array([_kind(spelled.lstrip(" ")[:1]) for spelled in spellings])
+        self.last = np.array([_kind(spelled[-1:]) for spelled in spellings])
+
+    def begin(self, ids: Numbers) -> NDArray[np.bool_]:
+        """For each of the ids whether a word begins with it."""
+        first, before = self.first[ids], np.concatenate(([NO_KIND], self.last[ids[:-1]]))
+        # A space that is a piece of its own belongs to what comes after it.
+        return self.spaced[ids] | (((first != before) | (first == ALONE)) & (before != SPACE))
+
+
+LETTERS, DIGITS, ALONE, OTHERS, SPACE, NO_KIND = range(6)  # kinds of characters
+
+
+def _kind(character: str) -> int:
+    """A part of a character, and a mark on one, is of a word; nothing at all, too."""
+    if SPACELESS.match(character):
+        return ALONE
+    if character == " ":
+        return SPACE
+    if character.isnumeric():
+        return DIGITS
+    if (
+        not character
+        or character.isalpha()
+        or character == "\N{REPLACEMENT CHARACTER}"
+        or unicodedata.combining(character)
+    ):
+        return LETTERS
+    return OTHERS
 
 
 def packed(lengths: Lengths, room: int) -> Numbers:

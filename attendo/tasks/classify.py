@@ -40,8 +40,8 @@ def choose(
     """Model and training settings as plain values, for so many texts.
 
     From nothing, little can be learned from a few thousand texts: a moving average of the weights, embeddings that
-    begin with what stands near a piece, and a small model: with `spans` filters over a few pieces (Kim 2014) and R-Drop,
-    otherwise layers, much dropout, and the mean of all vectors.
+    begin with what stands near a piece, and a small model: with `spans` filters over a few pieces (Kim 2014), trained
+    with R-Drop, otherwise layers, much dropout, and the mean of all vectors.
     """
     if preset == "llama":
         raise ConfigError("the preset 'llama' is a language model, and this is a classifier. Choose another, or auto.")

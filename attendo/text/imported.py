@@ -95,11 +95,6 @@ class ImportedTokenizer(Tokenizer):
             id_ for id_, spelled in enumerate(self._spelled) if spelled.decode(errors="replace")[:1].isalnum()
         )
 
-    def begins(self) -> list[bool]:
-        if self._spelling == "words":
-            return [not piece.startswith(_CONTINUING) for piece in self._pieces]
-        return [spelled.startswith(b" ") for spelled in self._spelled]
-
     def merges(self) -> list[tuple[str, str]]:
         return []
 

@@ -125,6 +125,15 @@ class Tokenizer:
                     ) from None
             raise
 
+    def encode_after(self, text: str) -> list[int]:
+        """The ids of what is to stand inside a text right after something else, with no space between them.
+
+        It is cut together with a neighbour that it shares no piece with; where it does all the same, as after a space.
+        """
+        neighbour = "." if text[:1].isalnum() else "a"
+        before, both, alone = self.encode_inside([neighbour, neighbour + text, text])
+        return both[len(before) :] if both[: len(before)] == before else alone
+
     def _cut(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts), add_special_tokens=False)]
 
@@ -177,11 +186,9 @@ class Tokenizer:
             if piece.startswith(mark) and spelled.decode(errors="replace")[:1].isalnum()
         )
 
-    def begins(self) -> list[bool]:
-        """For each id whether its piece begins a word."""
-        if self.kind == "wordpiece":
-            return [not piece.startswith(_CONTINUING) for piece in self._pieces]
-        return [piece.startswith(_SPACE) for piece in self._pieces]
+    def spellings(self) -> list[str]:
+        """What each id spells, with the space before it, if it has one; U+FFFD for a part of a character."""
+        return [spelled.decode("utf-8", errors="replace") for spelled in self._spelled]
 
     def merges(self) -> list[tuple[str, str]]:
         """What BPE learned, in order: (left, right) pieces that become the piece left + right. Others: none."""

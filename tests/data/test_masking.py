@@ -1,17 +1,18 @@
 """Masks fall as BERT's paper says, are drawn anew in each epoch, and depend on nothing but seed, epoch and place."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from attendo.data.masking import MaskedRows, side_of
+from attendo.data.masking import MaskedRows, WordBorders, side_of
 from attendo.data.noise_settings import MaskNoise
 from attendo.data.store import Side
 from attendo.data.text_batch import NOTHING, TextBatch
 from attendo.errors import DataError
-from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, UNK, Tokenizer, train_tokenizer
+from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD, UNK, Kind, Tokenizer, train_tokenizer
 
 LENGTH = 67
 
@@ -103,11 +104,13 @@ def test_each_epoch_hides_something_else_and_the_same_again(side: Side, tokenize
 def test_whole_words_are_hidden_together(side: Side, tokenizer: Tokenizer) -> None:
     batch = everything(rows(side, tokenizer, whole_words=True))
     assert batch.targets_BT is not None
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    spellings = tokenizer.spellings()
     for row, asked, length in zip(batch.targets_BT[:50], batch.ids_BT, batch.lengths_B.tolist(), strict=False):
         told = torch.where(row == NOTHING, asked, row).tolist()
         for place in range(2, length - 1):
-            if not pieces[told[place]].startswith("▁"):  # goes on with the word before
+            if all(
+                spellings[told[at]].isalpha() and not spellings[told[at]].startswith(" ") for at in (place, place - 1)
+            ):
                 assert (row[place] == NOTHING) == (row[place - 1] == NOTHING)
 
 
@@ -123,6 +126,23 @@ def test_whole_words_of_wordpieces_are_hidden_together() -> None:
     for place, piece in enumerate(pieces[1:], 1):
         together = torch.equal(hidden[:, place], hidden[:, place - 1])
         assert together == piece.startswith("##")
+
+
+WORDS_OF_TEXTS = [
+    ("ba kina, (lodu)! na'te 123ri", ["ba", "kina", ",", "(", "lodu", ")!", "na", "'", "te", "123", "ri"]),
+    ("男人跑步。", ["男", "人", "跑", "步", "。"]),
+    ("ba 女孩ri", ["ba", "女", "孩", "ri"]),
+]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "characters"])
+@pytest.mark.parametrize(("text", "words"), WORDS_OF_TEXTS)
+def test_words_end_at_spaces_and_between_letters_and_the_rest(kind: Kind, text: str, words: list[str]) -> None:
+    tokenizer = train_tokenizer([" ".join(WORDS), *(text for text, _ in WORDS_OF_TEXTS)], kind=kind, vocab_size=400)
+    ids = np.array(tokenizer.encode(text), dtype=np.int64)
+    starts = np.flatnonzero(WordBorders(tokenizer).begin(ids)).tolist()
+    found = [tokenizer.decode(ids[start:stop].tolist()) for start, stop in pairwise([*starts, len(ids)])]
+    assert [word.strip() for word in found] == words
 
 
 def test_two_segments_of_which_half_follow_each_other(side: Side, tokenizer: Tokenizer) -> None:
