@@ -184,6 +184,8 @@ def bound(
 ) -> TrainingConfig:
     """With the number of steps, and with intervals and a warm-up that fit it where the user has not set them.
 
+    A shorter warm-up goes up to the same rate.
+
     seconds: that a step takes. gone: those of the minutes allowed that are over already. facts: of the corpus. adapts:
     a trained model.
     """
@@ -200,9 +202,12 @@ def bound(
             bounds.append(int(left / (SLOWER * seconds)))
     steps = max(1, min(bounds))
     given = settings.get("training", {})
-    fitted = {key: value for key, value in intervals(steps, adapts=adapts).items() if key not in given}
+    fitted: dict[str, Any] = {key: value for key, value in intervals(steps, adapts=adapts).items() if key not in given}
     if "warmup_steps" not in given:
-        fitted["warmup_steps"] = max(1, min(training.warmup_steps, steps // 5))
+        shorter = max(1, min(training.warmup_steps, steps // 5))
+        fitted["warmup_steps"] = shorter
+        if training.schedule == "paper" and "learning_rate" not in given:  # whose peak is the higher the sooner it is
+            fitted["learning_rate"] = training.learning_rate * math.sqrt(shorter / training.warmup_steps)
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
 
 

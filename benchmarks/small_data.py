@@ -1,7 +1,7 @@
 """What the automatic preset makes of small corpora, and what each of its parts is worth.
 
     python -m benchmarks.small_data [DATA] sizes --out runs/sizes
-    python -m benchmarks.small_data [DATA] ablation --steps 3400 --out runs/ablation
+    python -m benchmarks.small_data [DATA] ablation --epochs 13 --out runs/ablation
     python -m benchmarks.small_data [DATA] adapting --out runs/adapting
     python -m benchmarks.small_data [DATA] chinese --out runs/chinese
 
@@ -12,16 +12,17 @@ quick` chooses, how long it takes, and BLEU with beam 5 on the validation part, 
 pairs are held out for that.
 
 ablation: Multi30K English→German with what `--effort quick` chooses, and the same with one part at a time exchanged for
-the plain one. Every run has `--steps` steps, as many as ten minutes have room for on the machine in question (a run of
-`--effort quick` says how many it takes), so that it does not matter how busy the machine is; with larger batches so
-many fewer that all see the same text. One process each: as many runs at the same time as there are cores. BLEU on
-validation, beam 5.
+the plain one, and with one part at a time that it does not have. Every run reads the text `--epochs` times, as often as
+ten minutes have room for on the machine in question (a run of `--effort quick` says how often), so that it does not
+matter how busy the machine is. One process each: as many runs at the same time as there are cores. BLEU on validation,
+beam 5.
 
 adapting: a translator of half of Multi30K goes on (`--from`) with 1,000 pairs of something else, sentences of the
 sample corpus and captions of the other half in French, beside one that is trained on the same pairs from nothing.
 
-chinese: Tatoeba English→Chinese and Chinese→English with `--effort quick`, and with the preset `base`, which has the
-paper's own settings but for a shorter warm-up, in the same time. The test part is read once, when each has ended.
+chinese: Tatoeba English→Chinese and Chinese→English with `--effort quick`; with the paper's model and settings (the
+preset `base`) in the same time; and with the paper's settings for a model as small as `quick` has. Both have a shorter
+warm-up that goes up to the paper's rate. The test part is read once, when each has ended.
 
 Runs that were interrupted are resumed. Each writes RESULT.json and RESULT.md into its folder.
 """
@@ -29,6 +30,8 @@ Runs that were interrupted are resumed. Each writes RESULT.json and RESULT.md in
 import argparse
 import os
 import random
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -46,7 +49,10 @@ from attendo.bundle import Bundle, open_bundle
 from attendo.card import cell
 from attendo.cli.terminal import Terminal
 from attendo.config import merge
-from attendo.recipe import MINUTES, choose
+from attendo.data.prepare import open_prepared
+from attendo.errors import TrainingError
+from attendo.plan import misfit
+from attendo.recipe import MINUTES, RecipeName
 from attendo.sample.corpus import write_sample
 from attendo.storage import write_file
 from attendo.text.corpus import read_lines
@@ -59,22 +65,58 @@ SAMPLE = 200_000
 SAMPLE_NAME = f"{SAMPLE:,} of the sample corpus"
 HELD_OUT = 500
 FEW = 1_000
+SENTENCES = "sentences of the sample corpus"
 
-# What --effort quick has, each exchanged for what a plain run has.
+# Of `chinese`: the preset, and what else is set.
+PAPER_MODEL = {"norm_place": "post", "activation": "relu", "residual_dropout": 0.1, "tie_embeddings": "all"}
+PAPER_TRAINING = {
+    "optimizer": "adam",
+    "schedule": "paper",
+    "warmup_steps": 1000,
+    "learning_rate": 0.5,  # times (d_model · 1000)^-0.5: the peak that 4,000 steps of warm-up have with 1
+    "batch_tokens": 4096,
+    "label_smoothing": 0.1,
+    "clip_norm": 0.0,
+    "average": 5,
+}
+RECIPES: dict[str, tuple[RecipeName, dict[str, Any]]] = {
+    "quick": ("auto", {}),
+    "paper": ("base", {}),
+    "paper-small": ("tiny", {"model": PAPER_MODEL, "training": PAPER_TRAINING}),
+}
+RECIPE_WORDS = {
+    "quick": "`--effort quick`",
+    "paper": "the paper's model and settings (`--preset base`)",
+    "paper-small": "the paper's settings, as small as `quick`",
+}
+
+# What --effort quick has, each exchanged for what a plain run has; what the average is worth, every run says at its end.
 WITHOUT: dict[str, dict[str, Any]] = {
-    "nothing": {},
-    "related embeddings": {"training": {"embeddings": "random"}},
-    "embeddings of their own for input and output": {"model": {"tie_embeddings": "all"}},
-    "SiLU (with ReLU)": {"model": {"activation": "relu"}},
-    "norms before the layers (with norms after)": {"model": {"norm_place": "post"}},
-    "small batches (with 2,048 tokens)": {"training": {"batch_tokens": 2048}},
-    "little dropout (with 0.2)": {"model": {"residual_dropout": 0.2}},
-    "the cosine schedule (with the paper's)": {
+    "without nothing": {},
+    "without related embeddings": {"training": {"embeddings": "random"}},
+    "without embeddings of their own for input and output": {"model": {"tie_embeddings": "all"}},
+    "without SiLU (with ReLU)": {"model": {"activation": "relu"}},
+    "without norms before the layers (with norms after)": {"model": {"norm_place": "post"}},
+    "without small batches (with 2,048 tokens)": {"training": {"batch_tokens": 2048}},
+    "without the little dropout there is": {"model": {"residual_dropout": 0.0}},
+    "without the cosine schedule (with the paper's)": {
         "training": {"schedule": "paper", "learning_rate": 1.0, "warmup_steps": 1000}
     },
-    "label smoothing": {"training": {"label_smoothing": 0.0}},
-    "the average of checkpoints": {"training": {"average": 0}},
+    "without label smoothing": {"training": {"label_smoothing": 0.0}},
+    "without clipping": {"training": {"clip_norm": 0.0}},
 }
+AVERAGE = "without the average of checkpoints"
+# What it does not have.
+WITH: dict[str, dict[str, Any]] = {
+    "with dropout 0.2": {"model": {"residual_dropout": 0.2}},
+    "with Muon": {"training": {"optimizer": "muon"}},
+    "with a moving average of the weights (0.999)": {"training": {"ema": 0.999}},
+    "with word dropout 0.1": {"model": {"word_dropout": 0.1}},
+    "with BPE-dropout 0.1": {"training": {"bpe_dropout": 0.1}},
+    "with R-Drop (α = 3), half as often": {"training": {"r_drop": 3.0}},
+    "with the stable schedule": {"training": {"schedule": "stable"}},
+}
+PARTS = WITHOUT | WITH
 
 
 def main() -> None:
@@ -83,12 +125,15 @@ def main() -> None:
     parser.add_argument("what", choices=["sizes", "ablation", "adapting", "chinese", "one"])
     parser.add_argument("--out", type=Path, default=Path("runs/small"), help="folder of the bundles; resumed")
     parser.add_argument("--minutes", type=float, default=MINUTES["quick"], help="of each run")
-    parser.add_argument("--steps", type=int, help="ablation: of each run")
+    parser.add_argument("--epochs", type=float, help="ablation: of each run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2], help="ablation: of the runs")
-    parser.add_argument("--without", choices=list(WITHOUT), action="append", help="ablation: only this, or these")
+    parser.add_argument("--part", choices=list(PARTS), action="append", help="ablation: only this, or these")
+    parser.add_argument(
+        "--recipes", choices=list(RECIPES), nargs="+", default=list(RECIPES), help="chinese: only these"
+    )
     arguments = parsed(parser)
-    if arguments.what in ("ablation", "one") and arguments.steps is None:
-        parser.error("give --steps, as many as a run of --effort quick says it takes on an idle machine")
+    if arguments.what in ("ablation", "one") and arguments.epochs is None:
+        parser.error("give --epochs, as many as a run of --effort quick comes to on an idle machine")
     arguments.out.mkdir(parents=True, exist_ok=True)
     works = {"sizes": sizes, "ablation": ablation, "adapting": adapting, "chinese": chinese, "one": one}
     works[arguments.what](arguments)
@@ -125,10 +170,12 @@ def sizes(arguments: argparse.Namespace) -> None:
 
 
 def ablation(arguments: argparse.Namespace) -> None:
-    names = ["nothing", *(name for name in arguments.without or WITHOUT if name != "nothing")]
+    whole, *_ = PARTS
+    names = [whole, *(name for name in arguments.part or PARTS if name != whole)]
     todo = [(name, seed) for seed in arguments.seeds for name in names]
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     running: dict[int, subprocess.Popen[bytes]] = {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no run is left behind
     try:
         while todo or running:
             for core in cores:
@@ -142,54 +189,76 @@ def ablation(arguments: argparse.Namespace) -> None:
     finally:
         for process in running.values():
             process.terminate()  # it saves what it has, and is resumed by the next call
-    rows = []
-    for name in names:
-        bundles = [open_bundle(folder_of(arguments.out, name, seed)) for seed in arguments.seeds]
-        rows.append({"without": name, "bleu": [validation_bleu(bundle) for bundle in bundles]})
-    whole = mean(rows[0]["bleu"])
+        for process in running.values():
+            process.wait()
+    found = {name: [figure_of(arguments.out, name, seed) for seed in arguments.seeds] for name in names}
+    found[AVERAGE] = [best_checkpoint(arguments.out, whole, seed) for seed in arguments.seeds]
+    signature = open_bundle(folder_of(arguments.out, whole, arguments.seeds[0])).scores()["validation"]["bleu"]
+    reached = known(found[whole])
     table = [
-        f"| without | validation BLEU, beam 5: mean of seeds {', '.join(map(str, arguments.seeds))} | each | loses |",
+        f"| | validation BLEU, beam 5: mean of seeds {', '.join(map(str, arguments.seeds))} | each | difference |",
         "|---|---|---|---|",
-        *(
-            f"| {row['without']} | {mean(row['bleu']):.1f} | {', '.join(f'{one:.1f}' for one in row['bleu'])} | "
-            f"{whole - mean(row['bleu']):.1f} |"
-            for row in rows
-        ),
-        "",
-        f"{arguments.steps:,} steps each.",
     ]
-    write_result(arguments.out, "What each part is worth", table, rows)
+    for name, figures in found.items():
+        each = ", ".join("diverged" if one is None else f"{one:.1f}" for one in figures)
+        told = known(figures)
+        cells = f"{mean(told):.1f} | {each} | {mean(told) - mean(reached):+.1f}" if told else f" | {each} | "
+        table.append(f"| {'all of it' if name == whole else name} | {cells} |")
+    table += ["", f"{arguments.epochs:g} passes each; {cell(signature['signature'])}."]
+    write_result(arguments.out, "What each part is worth", table, found)
 
 
 def start_one(arguments: argparse.Namespace, name: str, seed: int, core: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "benchmarks.small_data", str(arguments.data), "one", "--without", name]
-    command += ["--seeds", str(seed), "--steps", str(arguments.steps), "--out", str(arguments.out)]
+    command = [sys.executable, "-m", "benchmarks.small_data", str(arguments.data), "one", "--part", name]
+    command += ["--seeds", str(seed), "--epochs", str(arguments.epochs), "--out", str(arguments.out)]
     pinned = ["taskset", "-c", str(core), *command] if sys.platform == "linux" else command
     return subprocess.Popen(pinned, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def one(arguments: argparse.Namespace) -> None:
-    """One run of `ablation`: what quick chooses for ten minutes, with another number of steps in their place."""
-    name, seed = arguments.without[0], arguments.seeds[0]
-    quick = choose("auto", pairs=29_000, passes=1.0)
-    del quick["training"]["epochs"]
-    settings = merge(quick, {"data": multi30k(arguments.data, "en", "de"), "seed": seed}, WITHOUT[name])
+    """One run of `ablation`: what is chosen for so few passes, with one part exchanged."""
+    name, seed = arguments.part[0], arguments.seeds[0]
+    out, part = folder_of(arguments.out, name, seed), PARTS[name]
     training = {
-        "steps": arguments.steps * quick["training"]["batch_tokens"] // settings["training"]["batch_tokens"],
+        "epochs": arguments.epochs / (2 if part.get("training", {}).get("r_drop") else 1),
         "processes": 1,
         "threads": 1,
         "mixed_precision": "bfloat16" if machine.has_bfloat16(torch.device("cpu")) else "off",
         "patience": 0,
     }
-    trained(folder_of(arguments.out, name, seed), merge(settings, {"training": training}), Terminal())
+    settings = {"data": multi30k(arguments.data, "en", "de"), "training": training, "seed": seed}
+    if diverged(out).exists():
+        return
+    try:
+        trained(out, merge(settings, part), Terminal())
+    except TrainingError as error:
+        write_file(diverged(out), f"{error}\n")
 
 
 def folder_of(out: Path, name: str, seed: int) -> Path:
-    return out / f"without-{list(WITHOUT).index(name)}-seed-{seed}"
+    return out / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-seed-{seed}"
 
 
-def validation_bleu(bundle: Bundle) -> float:
-    return float(bundle.scores()["validation"]["bleu"]["score"])
+def diverged(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.diverged")
+
+
+def figure_of(out: Path, name: str, seed: int) -> float | None:
+    """BLEU on validation with beam 5; None: the run diverged."""
+    folder = folder_of(out, name, seed)
+    if diverged(folder).exists():
+        return None
+    return float(open_bundle(folder).scores()["validation"]["bleu"]["score"])
+
+
+def best_checkpoint(out: Path, name: str, seed: int) -> float | None:
+    """The same of the best checkpoint, where the average of the last may have been taken."""
+    events = [entry for entry in open_bundle(folder_of(out, name, seed)).read_log() if entry["event"] == "average"]
+    return float(events[-1]["best_checkpoint"]) if events else None
+
+
+def known(figures: Sequence[float | None]) -> list[float]:
+    return [one for one in figures if one is not None]
 
 
 # --- going on from a translator ---------------------------------------------------------------------------------------
@@ -201,23 +270,26 @@ def adapting(arguments: argparse.Namespace) -> None:
     half, valid = len(german) // 2, pairs_of(corpus, "val", "en", "de")
     general = train_on(german[:half], out / "general", arguments, n_held_out=HELD_OUT)
     domains: dict[str, tuple[Pairs, Pairs]] = {
-        "sentences of the sample corpus": sample_of(out, 20_000),
+        SENTENCES: sample_of(out, 20_000),
         "captions in French": (french[half:], pairs_of(corpus, "val", "en", "fr")),
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number, (name, (pairs, test)) in enumerate(domains.items()):
         few = random.Random(1).sample(pairs, FEW)
         for how, start in (("from nothing", None), ("from half of Multi30K", general)):
             folder = out / f"{number}-{'adapted' if start else 'alone'}"
             bundle = train_on(few, folder, arguments, n_held_out=FEW // 10, start=start)
             rows.append({"domain": name, "how": how, **facts(bundle), **scores(bundle, test)})
-            rows[-1]["captions"] = scores(bundle, valid)["bleu"]
+            german_still = scores(bundle, valid)["bleu"] if name == SENTENCES else None
+            rows[-1] |= {"captions": german_still, "warned": start is not None and warned(bundle, start)}
     table = [
-        f"| {FEW:,} pairs of | trained | minutes | BLEU there | chrF there | BLEU, German captions |",
-        "|---|---|---|---|---|---|",
+        f"| {FEW:,} pairs of | trained | passes | minutes in all | BLEU there | chrF there | BLEU, German captions | "
+        "warned of the tokenizer |",
+        "|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row['domain']} | {row['how']} | {row['minutes']:.1f} | {row['bleu']:.1f} | {row['chrf']:.1f} | "
-            f"{row['captions']:.1f} |"
+            f"| {row['domain']} | {row['how']} | {row['passes']:.0f} | {row['in_all']} | {row['bleu']:.1f} | "
+            f"{row['chrf']:.1f} | {'' if row['captions'] is None else format(row['captions'], '.1f')} | "
+            f"{'yes' if row['warned'] else 'no'} |"
             for row in rows
         ),
         "",
@@ -227,30 +299,38 @@ def adapting(arguments: argparse.Namespace) -> None:
     write_result(out, "Adapting a translator", table, rows)
 
 
+def warned(bundle: Bundle, start: Bundle) -> bool:
+    prepared = open_prepared(bundle.path.parent / ".cache" / bundle.data()["store"])
+    assert prepared is not None
+    return misfit(prepared, start) is not None
+
+
 # --- Chinese ----------------------------------------------------------------------------------------------------------
 
 
 def chinese(arguments: argparse.Namespace) -> None:
     corpus, rows = arguments.data / "tatoeba_en_zh", []
-    for source, target in (("en", "zh"), ("zh", "en")):
-        data = {
-            "source": str(corpus / "train.tsv"),
-            "valid_source": str(corpus / "dev.tsv"),
-            "reverse": source == "zh",
-            "languages": [source, target],
-        }
-        test = [tuple(line.split("\t")[:2]) for line in read_lines(str(corpus / "test.tsv"))]
-        for preset in ("auto", "base"):
-            settings = {"data": data, "training": {"minutes": arguments.minutes}}
-            bundle = trained(arguments.out / f"{source}-{target}-{preset}", settings, Terminal(), preset=preset)
+    test = [tuple(line.split("\t")[:2]) for line in read_lines(str(corpus / "test.tsv"))]
+    for recipe in arguments.recipes:
+        preset, chosen = RECIPES[recipe]
+        for source, target in (("en", "zh"), ("zh", "en")):
+            data = {
+                "source": str(corpus / "train.tsv"),
+                "valid_source": str(corpus / "dev.tsv"),
+                "reverse": source == "zh",
+                "languages": [source, target],
+            }
+            settings = merge({"data": data, "training": {"minutes": arguments.minutes}}, chosen)
+            bundle = trained(arguments.out / f"{source}-{target}-{recipe}", settings, Terminal(), preset=preset)
             turned = [(one, other) if source == "en" else (other, one) for one, other in test]
-            rows.append({"from": source, "to": target, "preset": preset, **facts(bundle), **scores(bundle, turned)})
+            rows.append({"from": source, "to": target, "recipe": recipe, **facts(bundle), **scores(bundle, turned)})
     table = [
-        "| | preset | parameters | passes | minutes in all | BLEU, beam 5 | chrF | signature of BLEU |",
-        "|---|---|---|---|---|---|---|---|",
+        "| | trained with | parameters | steps | passes | minutes in all | BLEU, beam 5 | chrF | signature of BLEU |",
+        "|---|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row['from']}→{row['to']} | {row['preset']} | {row['parameters']:,} | {row['passes']:.1f} | "
-            f"{row['in_all']} | {row['bleu']:.1f} | {row['chrf']:.1f} | {cell(row['signature'])} |"
+            f"| {row['from']}→{row['to']} | {RECIPE_WORDS[row['recipe']]} | {row['parameters']:,} | {row['steps']:,} | "
+            f"{row['passes']:.1f} | {row['in_all']} | {row['bleu']:.1f} | {row['chrf']:.1f} | "
+            f"{cell(row['signature'])} |"
             for row in rows
         ),
         "",
@@ -306,7 +386,8 @@ def train_on(
 
 def _file(out: Path, name: str, pairs: Sequence[tuple[str, str]]) -> str:
     path = out.with_name(f"{out.name}-{name}")
-    write_file(path, "".join(f"{source}\t{target}\n" for source, target in pairs))
+    cells = [[side.replace("\t", " ") for side in pair] for pair in pairs]
+    write_file(path, "".join(f"{source}\t{target}\n" for source, target in cells))
     return str(path)
 
 
@@ -315,6 +396,7 @@ def facts(bundle: Bundle) -> dict[str, Any]:
         "chosen": bundle.config.model.in_words(),
         "parameters": bundle.data()["parameters"]["total"],
         "recipe": bundle.config.training.in_words(),
+        "steps": bundle.scores()["steps"],
         "passes": max(float(entry.get("epoch", 0.0)) for entry in bundle.read_log()),
         "minutes": minutes(bundle),
         "in_all": minutes_in_all(bundle),

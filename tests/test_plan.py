@@ -13,6 +13,7 @@ from attendo.errors import ConfigError
 from attendo.models.settings import RATES, TransformerConfig
 from attendo.plan import bound, check_settings, is_bounded, misfit, resolve, with_effort
 from attendo.recipe import DataConfig, Effort
+from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
 
 from .trained import Trained
@@ -186,6 +187,19 @@ def test_minutes_are_kept_even_if_steps_take_a_tenth_longer_than_in_the_trial(sl
     assert found.steps is not None
     taken = 50 + found.steps * slower * 0.09
     assert 0.75 * 600 < taken < 0.95 * 600  # the rest is for validations and scores
+
+
+def test_a_shorter_warm_up_goes_up_to_the_rate_of_the_paper() -> None:
+    nothing: Any = None
+
+    def peak(given: dict[str, Any]) -> float:
+        training = TrainingConfig(**{"steps": 100, "schedule": "paper", "warmup_steps": 4000, **given})
+        found = bound(training, {"training": given}, nothing, 1, seconds=0.09, gone=0.0, facts={})
+        return max(map(build_schedule(found, d_model=512, steps=100), range(1, 101)))
+
+    assert peak({}) == pytest.approx((512 * 4000) ** -0.5)
+    assert peak({"learning_rate": 2.0}) == pytest.approx(2 * (512 * 20) ** -0.5)  # asked for, and left as it is
+    assert peak({"warmup_steps": 50}) == pytest.approx((512 * 50) ** -0.5)
 
 
 def test_the_more_is_held_out_the_more_time_is_kept_for_validations() -> None:

@@ -1,7 +1,6 @@
 """How fast training is here, measured before it starts."""
 
 import copy
-import itertools
 import statistics
 import time
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ class Trial:
     """So many tokens, in so many steps, took so long; what other programs held up left out."""
 
     tokens: int
-    steps: int
+    steps: float
     seconds: float
 
     @property
@@ -51,7 +50,8 @@ def try_steps(
 ) -> Trial:
     """The first steps, at most so many, and for about so many seconds by the leader's clock.
 
-    They are taken by a copy of the model, and leave the random generators as they were.
+    They are taken by a copy of the model, and leave the random generators as they were. Where a step has several
+    micro-batches, each is taken as a step here: a few of those are enough to tell the time, and cost less of it.
     """
     before_all = generators()
     trial = copy.deepcopy(model).train()
@@ -61,14 +61,15 @@ def try_steps(
     tokens: list[int] = []
     team.meet()
     began = time.perf_counter()
-    most = min(steps, config.steps or steps)
+    most = min(steps, (config.steps or steps) * config.accumulate)
     while team.agreed(len(times) < most and (len(times) < FEWEST_STEPS or time.perf_counter() - began < seconds)):
         before = time.perf_counter()
-        micro = [batch for batch, _, _ in itertools.islice(batches, config.accumulate)]
-        take_step(trial, loss, optimizer, micro, config=config, device=device, team=team)
+        batch, _, _ = next(batches)
+        take_step(trial, loss, optimizer, [batch], config=config, device=device, team=team)
         times.append(time.perf_counter() - before)
-        tokens.append(sum(batch.n_tokens for batch in micro))
+        tokens.append(batch.n_tokens)
     restore_generators(before_all)
     first = min(FIRST_STEPS, len(times) // 2)
     usual = statistics.median(taken / count for taken, count in zip(times[first:], tokens[first:], strict=True))
-    return Trial(tokens=sum(tokens[first:]), steps=len(times) - first, seconds=usual * sum(tokens[first:]))
+    counted = sum(tokens[first:])
+    return Trial(tokens=counted, steps=(len(times) - first) / config.accumulate, seconds=usual * counted)
