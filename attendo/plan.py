@@ -155,7 +155,7 @@ def resolve(
     chosen = choose(
         preset,
         pairs=prepared.facts["pairs"]["kept"],
-        passes=_passes(settings.get("training", {}), prepared.facts, speed),
+        passes=planned_passes(settings.get("training", {}), prepared.facts, speed),
         kind=_kind(settings, start),
         adapt=None if start is None else start.config.model,
         adapters=bool(settings.get("training", {}).get("lora_rank")),
@@ -260,13 +260,20 @@ def next_folder(data: DataConfig) -> Path:
     return next(path for n in itertools.count(1) if not (path := Path("runs") / f"{name}-{n}").exists())
 
 
-def _passes(training: Mapping[str, Any], facts: Mapping[str, Any], speed: float) -> float | None:
-    """About how often what was given lets training go over the data; None: as often as is useful."""
-    bounds = []
+def planned_passes(
+    training: Mapping[str, Any], facts: Mapping[str, Any], speed: float, *, batch_tokens: int | None = None
+) -> float | None:
+    """About how often what was given lets training go over the data; None: as often as is useful.
+
+    batch_tokens: of a step, if steps are to count as well.
+    """
+    tokens, bounds = sum(facts["tokens_per_epoch"].values()), []
     if training.get("epochs") is not None:
         bounds.append(float(training["epochs"]))
     if training.get("minutes") is not None:
-        bounds.append(60 * training["minutes"] * speed / sum(facts["tokens_per_epoch"].values()))
+        bounds.append(60 * training["minutes"] * speed / tokens)
+    if training.get("steps") is not None and batch_tokens is not None:
+        bounds.append(training["steps"] * batch_tokens / tokens)
     return min(bounds, default=None)
 
 

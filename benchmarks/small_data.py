@@ -90,7 +90,7 @@ RECIPE_WORDS = {
     "paper-small": "the paper's settings, as small as `quick`",
 }
 
-# What --effort quick has, each exchanged for what a plain run has; what the average is worth, every run says at its end.
+# What --effort quick has, each exchanged for what a plain run has. What the average is worth, every run says itself.
 WITHOUT: dict[str, dict[str, Any]] = {
     "without nothing": {},
     "without related embeddings": {"training": {"embeddings": "random"}},

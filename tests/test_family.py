@@ -13,6 +13,7 @@ from attendo import run
 from attendo.bundle import Bundle, open_bundle
 from attendo.classifier import TextClassifier
 from attendo.config import merge, read_yaml
+from attendo.data.prepare import open_prepared
 from attendo.decoding.search import SearchOptions
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.filler import MASK, Embedder, Filler
@@ -23,7 +24,7 @@ from attendo.inspection.reading import read
 from attendo.inspection.telling import in_words
 from attendo.models.bert import Bert
 from attendo.models.settings import ClassifierConfig, GPTConfig
-from attendo.tasks import classify
+from attendo.tasks import classify, language_model
 from attendo.text.tokenizer import Kind, train_tokenizer
 from attendo.translator import load
 
@@ -116,6 +117,23 @@ def test_the_llama_preset_has_llamas_parts(bundles: dict[str, Bundle]) -> None:
     model = bundles["gpt"].config.model
     assert isinstance(model, GPTConfig)
     assert (model.positions, model.n_positions, model.activation) == ("learned", 17, "gelu-tanh")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "dropout"),
+    [({}, 0.1), ({"epochs": 2}, 0.0), ({"epochs": 5}, 0.1), ({"minutes": 1e-4}, 0.0), ({"minutes": 60}, 0.1)],
+)
+def test_a_text_that_is_read_a_few_times_needs_no_dropout(
+    bounds: dict[str, float], dropout: float, bundles: dict[str, Bundle]
+) -> None:
+    bundle = bundles["gpt"]
+    corpus = open_prepared(bundle.path.parent / ".cache" / bundle.data()["store"])
+    assert corpus is not None
+    chosen = [
+        language_model.resolve({"training": given}, "auto", bundle.config.data, corpus, None, speed=20_000.0).model
+        for given in (bounds, {"steps": 1, "batch_tokens": 16})
+    ]
+    assert [model.residual_dropout for model in chosen if isinstance(model, GPTConfig)] == [dropout, 0.0]
 
 
 def test_several_files_are_one_text(settings: dict[str, dict[str, Any]], tmp_path: Path) -> None:

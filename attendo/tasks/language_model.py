@@ -14,6 +14,7 @@ from attendo.data.windows import Windows
 from attendo.generator import Generator
 from attendo.machine import DeviceName
 from attendo.models.gpt import GPT
+from attendo.plan import planned_passes
 from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -25,6 +26,7 @@ from attendo.translator import exponential
 
 VALID_SHARE, MOST_VALID = 0.1, 500_000  # of a file's characters
 SAMPLE = 100  # pieces
+FEW_PASSES = 3.0  # over a text that nothing needs to be left out of
 
 # What GPT-2 is made of, and what Llama is.
 GPT_PARTS = {
@@ -67,8 +69,12 @@ def choose(preset: RecipeName, *, max_length: int, tokens: int, start: Bundle | 
         training |= {**LLAMA_TRAINING, "learning_rate": 0.64 / layers["d_model"]}
     else:
         model = {**layers, **GPT_PARTS, "n_positions": max_length}
-    model |= {"kind": "gpt", "residual_dropout": 0.1 if training["epochs"] > 3 else 0.0}
+    model |= {"kind": "gpt", "residual_dropout": _dropout(training["epochs"])}
     return {"task": "language-model", "model": model, "training": training}
+
+
+def _dropout(passes: float) -> float:
+    return 0.1 if passes > FEW_PASSES else 0.0
 
 
 def check(settings: Mapping[str, Any], preset: RecipeName, start: Bundle | None) -> None:
@@ -83,10 +89,15 @@ def resolve(
     corpus: Prepared,
     start: Bundle | None,
     *,
-    speed: float,  # noqa: ARG001 (the time decides nothing here)
+    speed: float,
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
-    chosen = choose(preset, max_length=data.max_length, tokens=tokens, start=start)
+    chosen, given = choose(preset, max_length=data.max_length, tokens=tokens, start=start), settings.get("training", {})
+    merged = {**chosen["training"], **given}
+    batch_tokens = merged["batch_tokens"] * merged.get("accumulate", 1)
+    passes = planned_passes(given, corpus.facts, speed, batch_tokens=batch_tokens)
+    if start is None and passes is not None:
+        chosen["model"]["residual_dropout"] = _dropout(passes)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)
 
