@@ -9,7 +9,7 @@ from attendo.bundle import Bundle
 from attendo.data.labelled import shortened
 from attendo.data.text_batch import segments_batch
 from attendo.engines.batches import sorted_batches
-from attendo.errors import BundleError
+from attendo.errors import BundleError, DataError
 from attendo.machine import DeviceName, ready
 from attendo.models.bert import Classifier
 from attendo.reporting import Reporter, Silent
@@ -61,6 +61,9 @@ class TextClassifier:
     def classify(self, texts: Sequence[str | Sequence[str]], *, reporter: Reporter | None = None) -> list[Classified]:
         """The label of each text, or of each pair of texts."""
         each = [[one] if isinstance(one, str) else list(one) for one in texts]
+        for number, one in enumerate(each, start=1):
+            if len(one) not in (1, 2):
+                raise DataError(f"text {number} of {len(each)} has {len(one)} parts: a classifier reads one, or two.")
         found: list[Classified] = []
         for row in self.probabilities(each, reporter=reporter).tolist():
             best = max(range(len(row)), key=row.__getitem__)

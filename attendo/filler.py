@@ -158,11 +158,20 @@ class Embedder:
         unit = self.model.config.unit_vectors if unit is None else unit
         if pooling not in ("mean", "first"):
             raise ConfigError(f"pooling = {pooling!r}: must be mean or first.")
-        rows = [ids[: self.max_length - 2] for ids in self.tokenizer.encode_batch([trim(text) for text in texts])]
+        if pooling == "first" and not self.model.config.n_layers:
+            raise ConfigError(
+                "pooling = 'first': this model has no layers, so that its first vector is the same for every text. "
+                "Take the mean."
+            )
+        reporter, room = reporter or Silent(), self.max_length - 2
+        whole = self.tokenizer.encode_batch([trim(text) for text in texts])
+        if n_cut := sum(len(ids) > room for ids in whole):
+            reporter.say(f"{n_cut:,} of {len(whole):,} texts lost their end: longer than {self.max_length} pieces.")
+        rows = [ids[:room] for ids in whole]
         found = np.zeros((len(rows), self.model.config.d_model), dtype=np.float32)
         batches = sorted_batches([len(row) for row in rows], batch_size=None, batch_tokens=BATCH_TOKENS)
         with torch.inference_mode():
-            for numbers in (reporter or Silent()).track(batches, "Embedding", len(batches)):
+            for numbers in reporter.track(batches, "Embedding", len(batches)):
                 batch = segments_batch([rows[number] for number in numbers]).to(self.device)
                 x_BD = text_vectors(self.model.vectors(batch), batch.lengths_B, pooling).float()
                 found[list(numbers)] = (F.normalize(x_BD, dim=-1) if unit else x_BD).cpu().numpy()

@@ -24,6 +24,7 @@ from attendo.inspection.reading import read
 from attendo.inspection.telling import in_words
 from attendo.models.bert import Bert
 from attendo.models.settings import ClassifierConfig, GPTConfig
+from attendo.reporting import Silent
 from attendo.tasks import classify, language_model
 from attendo.text.tokenizer import Kind, train_tokenizer
 from attendo.translator import load
@@ -56,6 +57,17 @@ def test_stopped_and_resumed_it_ends_with_the_very_bytes(
     stop(go, 7)
     assert open_bundle(tmp_path / "run").checkpoints()[-1] == 7
     assert_same(run.resume(tmp_path / "run"), bundles[name])
+
+
+def test_two_processes_resumed_end_with_the_very_bytes(settings: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """What is hidden and what follows what is drawn in each process, and each sees its part of a batch."""
+    shared = merge(
+        settings["bert"],
+        {"noise": {"next_sentence": True}, "data": {"max_length": 41}, "training": {"processes": 2, "threads": 1}},
+    )
+    whole = run.train(settings=shared, out=tmp_path / "whole")
+    stop(lambda reporter: run.train(settings=shared, out=tmp_path / "run", reporter=reporter), 7)
+    assert_same(run.resume(tmp_path / "run"), whole)
 
 
 FURTHER = {  # name: what a run starts from, its task, and how it learns
@@ -249,6 +261,30 @@ def test_vectors_do_not_depend_on_the_batch(bundles: dict[str, Bundle]) -> None:
         for text, vector in zip(texts, vectors, strict=True):
             assert embedder.embed([text])[0] == pytest.approx(vector, abs=1e-5)
         assert embedder.embed(texts, pooling="first")[1] != pytest.approx(vectors[1], abs=1e-3)
+
+
+def test_the_first_vector_of_a_model_without_layers_is_refused(bundles: dict[str, Bundle]) -> None:
+    embedder = Embedder.from_bundle(bundles["spans"], device="cpu")
+    assert embedder.embed(["bako"]).shape == (1, bundles["spans"].config.model.d_model)
+    with pytest.raises(ConfigError, match="no layers, so that its first vector is the same for every text"):
+        embedder.embed(["bako"], pooling="first")
+
+
+def test_texts_that_lose_their_end_are_counted(bundles: dict[str, Bundle]) -> None:
+    said: list[str] = []
+
+    class Said(Silent):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    Embedder.from_bundle(bundles["bert"], device="cpu").embed(["bako", "lasu " * 300], reporter=Said())
+    assert said == [f"1 of 2 texts lost their end: longer than {bundles['bert'].config.data.max_length} pieces."]
+
+
+def test_a_text_of_three_parts_is_refused(bundles: dict[str, Bundle]) -> None:
+    classifier = TextClassifier.from_bundle(bundles["classifier"], device="cpu")
+    with pytest.raises(DataError, match="text 2 of 2 has 3 parts: a classifier reads one, or two"):
+        classifier.classify(["bako", ["delu", "fimi", "goja"]])
 
 
 WRONG = [

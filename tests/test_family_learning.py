@@ -90,7 +90,33 @@ def test_what_mends_text_learns_it_and_then_to_translate(style: str, text: Path,
         *("--steps", 700, "--set", "training.learning_rate=0.01", "--set", "training.batch_tokens=256"),
         *("--quiet", "--processes", "1"),
     )
+    assert_translates(tmp_path / "translates")
+
+
+OLDER = {
+    "LSTM": ["--model", "rnn"],
+    "GRU, additive, one way": [
+        *("--model", "rnn", "--set", "model.cell=gru", "--set", "model.scoring=additive"),
+        *("--set", "model.both_ways=false"),
+    ],
+    "convolutional": ["--model", "conv"],
+}
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_older_translators_learn(name: str, tmp_path: Path) -> None:
+    data = write_task(tmp_path, made_up(900), onward)
+    train(
+        *(data["source"], data["target"], "--out", tmp_path / "run", *OLDER[name]),
+        *("--set", "model.d_model=48", "--set", "model.n_encoder_layers=1", "--set", "model.n_decoder_layers=1"),
+        *("--set", "model.dropout=0", "--set", "training.batch_tokens=256", "--steps", 600),
+        *("--set", "training.learning_rate=0.01", "--quiet", "--processes", "1"),
+    )
+    assert_translates(tmp_path / "run")
+
+
+def assert_translates(folder: Path) -> None:
     lines = made_up(20, seed=2)
-    result = attendo("translate", tmp_path / "translates", stdin="".join(f"{line}\n" for line in lines))
+    result = attendo("translate", folder, stdin="".join(f"{line}\n" for line in lines))
     right = [onward(line) == found for line, found in zip(lines, result.out.splitlines(), strict=True)]
     assert sum(right) >= 18, result.out

@@ -16,7 +16,7 @@ from attendo.bundle import Bundle, open_bundle
 from attendo.cli.main import main
 from attendo.config import merge
 from attendo.data.pictures import find_pictures
-from attendo.errors import BundleError, ConfigError
+from attendo.errors import BundleError, ConfigError, DataError
 from attendo.models.presets import PresetName, vision_sizes
 from attendo.models.settings import VisionConfig
 from attendo.pictures import PictureClassifier
@@ -96,6 +96,16 @@ def test_a_stopped_run_ends_with_the_same_bytes(settings: dict[str, Any], traine
     for name in ("weights.safetensors", "scores.json", "config.yaml"):
         assert (bundle.path / name).read_bytes() == (trained_run.path / name).read_bytes(), name
     assert told(bundle) == told(trained_run)
+
+
+def test_two_processes_resumed_end_with_the_very_bytes(settings: dict[str, Any], tmp_path: Path) -> None:
+    shared = merge(settings, {"training": {"processes": 2, "threads": 1, "steps": 12}})
+    whole = run.train(settings=shared, out=tmp_path / "whole")
+    stop(lambda reporter: run.train(settings=shared, out=tmp_path / "run", reporter=reporter), 7)
+    bundle = run.resume(tmp_path / "run")
+    for name in ("weights.safetensors", "scores.json", "config.yaml"):
+        assert (bundle.path / name).read_bytes() == (whole.path / name).read_bytes(), name
+    assert told(bundle) == told(whole)
 
 
 def test_training_goes_on_from_a_bundle_with_other_labels(
@@ -303,3 +313,5 @@ def test_idx_files_are_learned_from_the_command_line(tmp_path: Path, pooling: st
     test = write_idx(tmp_path, "test", others, np.array([LABELS.index(name) for name in names]), packed=False)
     evaluated = CliRunner().invoke(main, ["evaluate", str(tmp_path / "run"), str(test), "--json", "--quiet"])
     assert json.loads(evaluated.stdout)["accuracy"] > 0.9
+    refused = CliRunner().invoke(main, ["evaluate", str(tmp_path / "run"), str(tmp_path)]).exception
+    assert isinstance(refused, DataError) and "holds several parts. Name the file" in str(refused)

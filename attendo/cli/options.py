@@ -139,7 +139,9 @@ def paired(command: F) -> F:
     """Which side is which in files of pairs."""
     for option in (
         click.option("--reverse", is_flag=True, help="From the second side to the first."),
-        click.option("--columns", metavar="N,M", help="Source and target column of a TSV file. [1,2]"),
+        click.option(
+            "--columns", metavar="N,M", help="Columns of a TSV file: source and target, or label and text. [1,2]"
+        ),
     ):
         command = option(command)
     return command

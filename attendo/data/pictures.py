@@ -23,6 +23,7 @@ from attendo.errors import DataError
 
 Picture = NDArray[np.uint8]  # [height, width] or [height, width, 3]
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
+PARTS = frozenset({"train", "training", "val", "valid", "validation", "dev", "test"})  # of data, which are no labels
 IMAGES, LABELS, TRAINING = "images-idx3-ubyte", "labels-idx1-ubyte", "train-images-idx3-ubyte"
 
 
@@ -48,8 +49,8 @@ def find_pictures(path: Path | str) -> Pictures:
     if not path.exists():
         raise DataError(f"there are no pictures {path}: it does not exist. Check the path.")
     if path.is_dir():
-        digits = [path / name for name in (TRAINING, f"{TRAINING}.gz") if (path / name).exists()]
-        return _from_idx(digits[0]) if digits else _from_folders(path)
+        digits = training_digits(path)
+        return _from_folders(path) if digits is None else _from_idx(digits)
     if path.suffix == ".npz":
         return _from_npz(path)
     if IMAGES in path.name:
@@ -57,6 +58,11 @@ def find_pictures(path: Path | str) -> Pictures:
     raise DataError(
         f"{path} is neither a folder with a folder for each label, nor an IDX file (…-{IMAGES}), nor an NPZ file."
     )
+
+
+def training_digits(folder: Path) -> Path | None:
+    """The file with MNIST's training part that a folder holds, if it does."""
+    return next((path for name in (TRAINING, f"{TRAINING}.gz") if (path := folder / name).exists()), None)
 
 
 def read_picture(path: Path | str) -> Picture:
@@ -96,6 +102,11 @@ def _from_folders(path: Path) -> Pictures:
             f"{path} must have a folder for each label with pictures in it ({', '.join(sorted(ENDINGS))}), at least "
             f"two; {len(labels)} found."
         )
+    if {label.lower() for label in labels} <= PARTS:
+        raise DataError(
+            f"{path} has the folders {', '.join(labels)}, which are parts of the data and no labels. Give one of them, "
+            f"{path / labels[0]}, and another for validation (--valid-source)."
+        )
     whole = hashlib.sha256()
     for file in files:
         whole.update(f"{file.relative_to(path)}\0".encode())
@@ -126,12 +137,13 @@ def _from_npz(path: Path) -> Pictures:
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with zipfile.ZipFile(path) as archive:
+            there = [name.removesuffix(".npy") for name in archive.namelist()]
+            if not {"images", "labels"} <= set(there):
+                raise DataError(f"{path} must hold the arrays images and labels, and holds {', '.join(there)}.")
             for name in ("images", "labels"):
                 with archive.open(f"{name}.npy") as stream:
                     # Not numpy's own loader of archives, which may unpickle.
                     arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    except KeyError as error:
-        raise DataError(f"{path} must hold the arrays images and labels: {error}") from None
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read as an NPZ file: {error}") from None
     images, labels = arrays["images"], arrays["labels"]

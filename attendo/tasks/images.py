@@ -15,7 +15,7 @@ from attendo.config import from_dict, merge, to_dict
 from attendo.data.loader import Pairs
 from attendo.data.noise_settings import PictureNoise
 from attendo.data.picture_store import ChangedPictures, PreparedPictures, open_pictures, prepare_pictures
-from attendo.data.pictures import find_pictures
+from attendo.data.pictures import find_pictures, training_digits
 from attendo.errors import ConfigError, DataError
 from attendo.evaluation.classification import classification_scores, confusion_picture
 from attendo.machine import DeviceName
@@ -201,6 +201,8 @@ def appraise(
     bundle: Bundle, path: str, _columns: tuple[int, int] | None, device: DeviceName, reporter: Reporter
 ) -> Appraisal:
     """Accuracy, F1 and confusions on pictures that are kept like those for training."""
+    if (digits := training_digits(Path(path))) is not None:
+        raise DataError(f"{path} holds several parts. Name the file: {digits}, or that of another part beside it.")
     classifier, found = PictureClassifier.from_bundle(bundle, device=device), find_pictures(path)
     names = classifier.labels
     for label in found.labels:

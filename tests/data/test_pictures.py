@@ -90,11 +90,23 @@ def test_what_is_no_picture_is_named(tmp_path):
     with pytest.raises(DataError, match="cannot be read as an IDX file"):
         find_pictures(tmp_path / "a-images-idx3-ubyte")
     np.savez(tmp_path / "a.npz", images=some_pixels())
-    with pytest.raises(DataError, match="must hold the arrays images and labels"):
+    with pytest.raises(DataError, match="must hold the arrays images and labels, and holds images"):
         find_pictures(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", images=some_pixels().astype(np.float32), labels=np.arange(N))
     with pytest.raises(DataError, match="must be uint8"):
         find_pictures(tmp_path / "b.npz")
+
+
+def test_parts_of_data_are_no_labels(tmp_path):
+    for part in ("train", "val"):
+        for label in ("cat", "dog"):
+            (tmp_path / part / label).mkdir(parents=True)
+            Image.fromarray(some_pixels()[0]).save(tmp_path / part / label / "one.png")
+    with pytest.raises(
+        DataError, match=r"folders train, val, which are parts of the data .* Give one of them, .*train,"
+    ):
+        find_pictures(tmp_path)
+    assert find_pictures(tmp_path / "train").labels == ("cat", "dog")
 
 
 def test_a_store_keeps_what_was_read_and_is_found_again(tmp_path):
