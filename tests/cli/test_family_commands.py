@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from attendo.bundle import open_bundle
+from attendo.cli import generate_command
 from attendo.generator import Generator
 from tests.cli.command import attendo
 from tests.family import COLOURS, write_labels, write_text
@@ -42,6 +43,15 @@ def test_a_text_is_continued_as_it_comes(folder: Path) -> None:
     assert result.code == 0 and result.out.startswith("bako") and len(result.out) > 6
     assert attendo("generate", folder / "gpt", "--prompt", "bako", "--max-length", 20, "--seed", 3) == result
     assert attendo("generate", folder / "gpt", "--prompt", "bako", "--max-length", 20, "--seed", 4) != result
+
+
+def test_each_piece_is_handed_over_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(generate_command, "raw_output", events.append)
+    monkeypatch.setattr(generate_command, "flush", lambda: events.append("FLUSHED"))
+    attendo("generate", folder / "gpt", "--prompt", "bako", "--max-length", 9, "--seed", 3)
+    assert events[0] == "bako" and len(events) > 6
+    assert set(events[2::2]) == {"FLUSHED"} and "FLUSHED" not in events[1::2]
 
 
 def test_a_beam_and_several_draws(folder: Path) -> None:

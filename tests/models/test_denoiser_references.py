@@ -19,7 +19,7 @@ SOURCE_LENGTHS = torch.tensor([13, 4, 8, 1, 6])
 
 
 def t5() -> tuple[Transformer, nn.Module]:
-    size, d_key = 37, 5
+    size, d_key = 37, 11
     torch.manual_seed(2)
     theirs_config = T5Config(
         vocab_size=V,

@@ -19,7 +19,7 @@ from attendo.models.vision import VisionTransformer, build
 from attendo.nn.patches import GridPositions, patches_of
 from tests.models.references import moved
 
-B, Y, X, PATCH, L = 3, 6, 9, 3, 7
+B, Y, X, PATCH, L = 13, 6, 9, 3, 17
 SIZES: dict[str, Any] = {
     "n_labels": L,
     "height": Y,
@@ -52,7 +52,7 @@ def pixels() -> Tensor:
 
 def both() -> tuple[VisionTransformer, ViTForImageClassification]:
     """Ours and Hugging Face's, with the same weights."""
-    D, F, H, layers = 35, 37, 5, 2
+    D, F, H, layers = 55, 37, 5, 2
     config = ViTConfig(
         hidden_size=D,
         intermediate_size=F,
@@ -143,7 +143,7 @@ def test_every_parameter_learns_and_a_picture_stands_alone(pooling: str, positio
     assert together.shape == (B, L)
     for b in range(B):
         close(model(pixels()[b : b + 1])[0], together[b])
-    batch = PictureBatch(pixels_BCYX=pixels(), labels_B=torch.tensor([1, 0, 4]))
+    batch = PictureBatch(pixels_BCYX=pixels(), labels_B=torch.arange(B))
     ((hidden, labels, target, _),) = model.predictions(batch)
     torch.nn.functional.cross_entropy(labels(hidden), target).backward()
     for name, parameter in model.named_parameters():
