@@ -93,12 +93,15 @@ class Filler:
 
     def encoded(self, text: str) -> list[int]:
         """The ids of a text; a gap is the id after those of the tokenizer."""
-        # What stands in a gap is a piece with the space before it, so the space goes with the gap.
-        first, *others = (part.removesuffix(" ") for part in text.split(MASK))
+        first, *others = (self._before_gap(part) for part in text.split(MASK))
         ids = self.tokenizer.encode_inside([first])[0] if first else []
         for part in others:
             ids += [self.tokenizer.vocab_size, *(self.tokenizer.encode_after(part) if part else ())]
         return ids
+
+    def _before_gap(self, text: str) -> str:
+        """What stands in a gap is a piece with the space before it, so the space goes with the gap."""
+        return text if self.tokenizer.kind == "characters" else text.removesuffix(" ")
 
     def batch(self, texts: Sequence[Sequence[int]]) -> TextBatch:
         """One row of one text or two, as the model sees them."""
@@ -120,7 +123,7 @@ class Filler:
     def _filled(self, text: str, number: int, id_: int) -> str:
         """The text with that one of its gaps filled, all else as it was written."""
         parts = text.split(MASK)
-        before, after = MASK.join(parts[: number + 1]).removesuffix(" "), MASK.join(parts[number + 1 :])
+        before, after = self._before_gap(MASK.join(parts[: number + 1])), MASK.join(parts[number + 1 :])
         spelled = self.spellings[id_]
         return f"{before}{spelled if before else spelled.removeprefix(' ')}{after}"
 

@@ -206,7 +206,7 @@ def bound(
     if "warmup_steps" not in given:
         shorter = max(1, min(training.warmup_steps, steps // 5))
         fitted["warmup_steps"] = shorter
-        if training.schedule == "paper" and "learning_rate" not in given:  # whose peak is the higher the sooner it is
+        if training.schedule == "paper":  # whose peak is the higher the sooner it is
             fitted["learning_rate"] = training.learning_rate * math.sqrt(shorter / training.warmup_steps)
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
 
@@ -265,15 +265,15 @@ def planned_passes(
 ) -> float | None:
     """About how often what was given lets training go over the data; None: as often as is useful.
 
-    batch_tokens: of a step, if steps are to count as well.
+    batch_tokens: of a step, if steps are to count as well; then they alone do.
     """
     tokens, bounds = sum(facts["tokens_per_epoch"].values()), []
+    if training.get("steps") is not None and batch_tokens is not None:
+        return float(training["steps"] * batch_tokens / tokens)
     if training.get("epochs") is not None:
         bounds.append(float(training["epochs"]))
     if training.get("minutes") is not None:
         bounds.append(60 * training["minutes"] * speed / tokens)
-    if training.get("steps") is not None and batch_tokens is not None:
-        bounds.append(training["steps"] * batch_tokens / tokens)
     return min(bounds, default=None)
 
 

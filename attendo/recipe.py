@@ -36,7 +36,7 @@ MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0
 FEW_PASSES, MANY_PASSES = 18.0, 120.0  # over the data
 ENOUGH_PAIRS = 20_000  # for a wider model, which would learn fewer by heart
 FEWEST_PASSES = 2.0  # for which it pays to take a larger model
-COSTS = {"small": 7.0, "base": 40.0}  # times as long as `tiny` takes for the same text
+COSTS = {"small": 7.0, "base": 40.0, "big": 130.0}  # times as long as `tiny` takes for the same text
 # The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is
 # enough.
 DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (MANY_PASSES, 0.25), (math.inf, 0.3))

@@ -53,9 +53,10 @@ def trained(out: Path, settings: Mapping[str, Any], reporter: Reporter, *, prese
         write_file(_taken(out), f"{(time.monotonic() - began) / 60:.2f}\n")
         return bundle
     bundle = attendo.open_bundle(out)
-    asked, had = settings.get("training", {}).get("minutes"), bundle.config.training.minutes
-    if asked != had:
-        raise SystemExit(f"{out} is a run of {had} minutes, and not of {asked}. Choose another folder with --out.")
+    for bound in ("minutes", "epochs"):
+        asked, had = settings.get("training", {}).get(bound), getattr(bundle.config.training, bound)
+        if asked is not None and asked != had:
+            raise SystemExit(f"{out} is a run of {had} {bound}, and not of {asked}. Choose another folder with --out.")
     return bundle if bundle.scores() else attendo.resume(out, reporter=reporter)
 
 

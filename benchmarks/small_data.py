@@ -192,7 +192,8 @@ def ablation(arguments: argparse.Namespace) -> None:
         for process in running.values():
             process.wait()
     found = {name: [figure_of(arguments.out, name, seed) for seed in arguments.seeds] for name in names}
-    found[AVERAGE] = [best_checkpoint(arguments.out, whole, seed) for seed in arguments.seeds]
+    if None not in found[whole]:
+        found[AVERAGE] = [best_checkpoint(arguments.out, whole, seed) for seed in arguments.seeds]
     signature = open_bundle(folder_of(arguments.out, whole, arguments.seeds[0])).scores()["validation"]["bleu"]
     reached = known(found[whole])
     table = [
@@ -251,10 +252,10 @@ def figure_of(out: Path, name: str, seed: int) -> float | None:
     return float(open_bundle(folder).scores()["validation"]["bleu"]["score"])
 
 
-def best_checkpoint(out: Path, name: str, seed: int) -> float | None:
+def best_checkpoint(out: Path, name: str, seed: int) -> float:
     """The same of the best checkpoint, where the average of the last may have been taken."""
-    events = [entry for entry in open_bundle(folder_of(out, name, seed)).read_log() if entry["event"] == "average"]
-    return float(events[-1]["best_checkpoint"]) if events else None
+    log = open_bundle(folder_of(out, name, seed)).read_log()
+    return next(float(entry["best_checkpoint"]) for entry in log if entry["event"] == "average")
 
 
 def known(figures: Sequence[float | None]) -> list[float]:

@@ -24,6 +24,7 @@ from attendo.inspection.reading import read
 from attendo.inspection.telling import in_words
 from attendo.models.bert import Bert
 from attendo.models.settings import ClassifierConfig, GPTConfig
+from attendo.recipe import RecipeName
 from attendo.reporting import Silent
 from attendo.tasks import classify, language_model
 from attendo.text.tokenizer import Kind, train_tokenizer
@@ -132,17 +133,25 @@ def test_the_llama_preset_has_llamas_parts(bundles: dict[str, Bundle]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "dropout"),
-    [({}, 0.1), ({"epochs": 2}, 0.0), ({"epochs": 5}, 0.1), ({"minutes": 1e-4}, 0.0), ({"minutes": 60}, 0.1)],
+    ("bounds", "preset", "dropout"),
+    [
+        ({}, "auto", 0.1),
+        ({"epochs": 2}, "auto", 0.0),
+        ({"epochs": 5}, "auto", 0.1),
+        ({"minutes": 60}, "auto", 0.1),
+        ({"minutes": 1e-4}, "auto", 0.0),
+        ({"minutes": 0.01}, "auto", 0.1),
+        ({"minutes": 0.01}, "base", 0.0),  # which takes much longer for a pass
+    ],
 )
 def test_a_text_that_is_read_a_few_times_needs_no_dropout(
-    bounds: dict[str, float], dropout: float, bundles: dict[str, Bundle]
+    bounds: dict[str, float], preset: RecipeName, dropout: float, bundles: dict[str, Bundle]
 ) -> None:
     bundle = bundles["gpt"]
     corpus = open_prepared(bundle.path.parent / ".cache" / bundle.data()["store"])
     assert corpus is not None
     chosen = [
-        language_model.resolve({"training": given}, "auto", bundle.config.data, corpus, None, speed=20_000.0).model
+        language_model.resolve({"training": given}, preset, bundle.config.data, corpus, None, speed=20_000.0).model
         for given in (bounds, {"steps": 1, "batch_tokens": 16})
     ]
     assert [model.residual_dropout for model in chosen if isinstance(model, GPTConfig)] == [dropout, 0.0]

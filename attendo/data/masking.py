@@ -49,7 +49,7 @@ class MaskedRows:
             raise DataError(f"data.max_length = {max_length}: with {controls} control ids there is no room for text.")
         self.side, self.noise, self.seed = side, noise, seed
         self.vocab_size = tokenizer.vocab_size
-        self.words = WordBorders(tokenizer)
+        self.words = WordBorders(tokenizer) if noise.whole_words else None
         self.bounds = packed(side.lengths(), self.room)  # of blocks, in lines
         self._segments: Segments | None = None
 
@@ -100,7 +100,7 @@ class MaskedRows:
         if len(ids) == 0:
             return ids, ids
         units = places
-        if self.noise.whole_words:  # all pieces of a word share the number of its first
+        if self.words is not None:  # all pieces of a word share the number of its first
             units = places[np.maximum.accumulate(np.where(self.words.begin(ids), np.arange(len(ids)), 0))]
         ordinary = ids >= len(CONTROLS)  # <unk> tells nothing
         chosen = ordinary & (self._uniform(units, CHOOSING, epoch) < self.noise.rate)
@@ -154,14 +154,16 @@ class MaskedRows:
 
 
 class WordBorders:
-    """Where words begin among pieces, as BERT cuts a text: after a space, and between letters, numbers and the rest.
+    """Where words begin among pieces: after a space, and between letters, numbers and the rest.
 
-    In scripts without spaces every piece is a word.
+    But not where a piece says that it goes on (WordPiece's ##). In scripts without spaces every piece is a word, but
+    for parts of characters.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         spellings = tokenizer.spellings()
         self.spaced = np.array([spelled.startswith(" ") for spelled in spellings])
+        self.goes_on = np.array(tokenizer.continuing())
         self.first = np.array([_kind(spelled.lstrip(" ")[:1]) for spelled in spellings])
         self.last = np.array([_kind(spelled[-1:]) for spelled in spellings])
 
@@ -169,28 +171,21 @@ class WordBorders:
         """For each of the ids whether a word begins with it."""
         first, before = self.first[ids], np.concatenate(([NO_KIND], self.last[ids[:-1]]))
         # A space that is a piece of its own belongs to what comes after it.
-        return self.spaced[ids] | (((first != before) | (first == ALONE)) & (before != SPACE))
+        border = ((first != before) & ~self.goes_on[ids]) | (first == ALONE)
+        return self.spaced[ids] | (border & (before != SPACE))
 
 
 LETTERS, DIGITS, ALONE, OTHERS, SPACE, NO_KIND = range(6)  # kinds of characters
+JOINING = ("\N{ZERO WIDTH NON-JOINER}", "\N{ZERO WIDTH JOINER}", "\N{REPLACEMENT CHARACTER}")
 
 
 def _kind(character: str) -> int:
-    """A part of a character, and a mark on one, is of a word; nothing at all, too."""
-    if SPACELESS.match(character):
-        return ALONE
+    """Marks on a letter, what joins letters, and a part of a character are of a word; and so is nothing at all."""
+    if not character or character in JOINING or unicodedata.category(character)[0] in "LM":
+        return ALONE if SPACELESS.match(character) else LETTERS
     if character == " ":
         return SPACE
-    if character.isnumeric():
-        return DIGITS
-    if (
-        not character
-        or character.isalpha()
-        or character == "\N{REPLACEMENT CHARACTER}"
-        or unicodedata.combining(character)
-    ):
-        return LETTERS
-    return OTHERS
+    return DIGITS if character.isnumeric() else ALONE if SPACELESS.match(character) else OTHERS
 
 
 def packed(lengths: Lengths, room: int) -> Numbers:

@@ -75,8 +75,11 @@ def _files(
     by_id = sorted(numbers.items(), key=lambda one: one[1])
     library["added_tokens"] = [{"id": id, "content": piece, **flags} for piece, id in by_id]
     if around == "masked":
-        mask = {"id": tokenizer.vocab_size, "content": _MASK, **flags, "lstrip": True}
-        library["added_tokens"].append(mask)  # with the space before it, as in attendo
+        # As in attendo: with the space before it, where that is no piece of its own, and what follows may touch it.
+        mask = {"id": tokenizer.vocab_size, "content": _MASK, **flags, "lstrip": tokenizer.kind != "characters"}
+        library["added_tokens"].append(mask)
+        cuts = library["pre_tokenizer"]
+        cuts.get("pretokenizers", [cuts])[0]["prepend_scheme"] = "first"
     library["post_processor"] = processor
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",

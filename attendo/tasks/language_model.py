@@ -15,7 +15,7 @@ from attendo.generator import Generator
 from attendo.machine import DeviceName
 from attendo.models.gpt import GPT
 from attendo.plan import planned_passes
-from attendo.recipe import DataConfig, RecipeName, RunConfig
+from attendo.recipe import COSTS, DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
 from attendo.tasks.task import Appraisal, Judge, Task, Verdict
@@ -95,7 +95,8 @@ def resolve(
     chosen, given = choose(preset, max_length=data.max_length, tokens=tokens, start=start), settings.get("training", {})
     merged = {**chosen["training"], **given}
     batch_tokens = merged["batch_tokens"] * merged.get("accumulate", 1)
-    passes = planned_passes(given, corpus.facts, speed, batch_tokens=batch_tokens)
+    cost = COSTS.get(text_plan.size_for(preset, tokens), 1.0)
+    passes = planned_passes(given, corpus.facts, speed / cost, batch_tokens=batch_tokens)
     if start is None and passes is not None:
         chosen["model"]["residual_dropout"] = _dropout(passes)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size}

@@ -95,6 +95,9 @@ class ImportedTokenizer(Tokenizer):
             id_ for id_, spelled in enumerate(self._spelled) if spelled.decode(errors="replace")[:1].isalnum()
         )
 
+    def continuing(self) -> list[bool]:
+        return [self._spelling == "words" and piece.startswith(_CONTINUING) for piece in self._pieces]
+
     def merges(self) -> list[tuple[str, str]]:
         return []
 

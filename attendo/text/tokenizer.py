@@ -130,9 +130,11 @@ class Tokenizer:
 
         It is cut together with a neighbour that it shares no piece with; where it does all the same, as after a space.
         """
-        neighbour = "." if text[:1].isalnum() else "a"
-        before, both, alone = self.encode_inside([neighbour, neighbour + text, text])
-        return both[len(before) :] if both[: len(before)] == before else alone
+        for neighbour in ".)q" if text[:1].isalnum() else "aq":
+            before, both = self.encode_inside([neighbour, neighbour + text])
+            if both[: len(before)] == before:
+                return both[len(before) :]
+        return self.encode_inside([text])[0]
 
     def _cut(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts), add_special_tokens=False)]
@@ -189,6 +191,10 @@ class Tokenizer:
     def spellings(self) -> list[str]:
         """What each id spells, with the space before it, if it has one; U+FFFD for a part of a character."""
         return [spelled.decode("utf-8", errors="replace") for spelled in self._spelled]
+
+    def continuing(self) -> list[bool]:
+        """For each id whether its piece says that it goes on with a word, as WordPiece's do."""
+        return [self.kind == "wordpiece" and piece.startswith(_CONTINUING) for piece in self._pieces]
 
     def merges(self) -> list[tuple[str, str]]:
         """What BPE learned, in order: (left, right) pieces that become the piece left + right. Others: none."""

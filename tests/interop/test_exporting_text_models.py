@@ -118,17 +118,18 @@ def test_a_masked_language_model(name: str, parts: dict[str, Any], both: Tokeniz
     kind = transformers.AutoModelForPreTraining if "Training" in name else transformers.AutoModelForMaskedLM
     model, ours = loaded(kind, tmp_path / "theirs"), bundle.model()
     assert isinstance(ours, Bert) and type(model).__name__ == name
-    texts = [*TEXTS, "one [MASK] three"]
+    gaps = ["one [MASK].", "([MASK]) three", "one[MASK], two [MASK]!", "one [MASK] three"]
+    texts, filler = [*TEXTS, *gaps], Filler.from_bundle(bundle)
     with torch.inference_mode():
         inputs = tokenizer(texts, padding=True, return_tensors="pt")
         logits = model(**inputs)[0]
-        rows = [both.source.encode(text) for text in TEXTS]
-        rows.append([*both.source.encode("one"), both.source.vocab_size, *both.source.encode("three")])
+        rows = [*map(both.source.encode, TEXTS), *map(filler.encoded, gaps)]
+        assert rows[-1] == [*both.source.encode("one"), both.source.vocab_size, *both.source.encode("three")]
         batch = segments_batch(rows)
         assert torch.equal(by_our_numbers(tokenizer)[inputs["input_ids"]], batch.ids_BT)
         real = inputs["attention_mask"].bool()
         close(ours(batch)[real][:, 2:], logits[real][:, 2:])  # but for <pad> and <s>, which may change places
-    guesses = Filler.from_bundle(bundle).fill(texts[-1], top=3)[0]
+    guesses = filler.fill(texts[-1], top=3)[0]
     hidden = logits[-1][inputs["input_ids"][-1] == tokenizer.mask_token_id][0]
     hidden[[0, 1, 2, 3, tokenizer.mask_token_id]] = -torch.inf
     assert [guess.piece for guess in guesses] == tokenizer.convert_ids_to_tokens(hidden.topk(3).indices.tolist())
