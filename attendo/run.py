@@ -410,7 +410,11 @@ class _Run:
         return f"{error} {advice} No checkpoint had been saved yet in {self.bundle.path}."
 
     def _finish(self, outcome: Outcome, judge: Judge, log: Log) -> None:
-        """Chooses between the best checkpoint and the average of the last, scores the winner, writes it all down."""
+        """Chooses between the best checkpoint and the average of the last, scores the winner, writes it all down.
+
+        The best of many validations is so by chance to a good part. Where it is known how much chance may do, the
+        average is taken unless it is worse by more than that (the rule of one standard error, Breiman et al. 1984).
+        """
         progress = outcome.progress
         if outcome.reason == "early":
             self.reporter.say(f"Stopped early: {progress.stale} validations without improvement.")
@@ -424,7 +428,7 @@ class _Run:
             other = self._verdict(averaged, judge)
             scores = {"score": other.score, "best_checkpoint": verdict.score}
             log({"event": "average", "step": progress.step, "of": steps, **scores})
-            if other.score > verdict.score:
+            if other.score > verdict.score - verdict.error:
                 chosen, name = averaged, f"average of the {len(steps)} checkpoints from step {steps[0]:,} on"
                 verdict = other
         load_weights(self.model, merged(chosen), where="the best weights")

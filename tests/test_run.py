@@ -254,16 +254,20 @@ def test_an_existing_folder_is_an_error(finished: Bundle) -> None:
 # --- averaging --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("better", [True, False])
-def test_the_average_is_taken_only_where_it_scores_better(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, better: bool
+@pytest.mark.parametrize(
+    ("score", "error", "better"), [(41.0, 0.0, True), (40.0, 0.0, False), (39.5, 0.7, True), (39.2, 0.7, False)]
+)
+def test_the_average_is_taken_where_it_scores_better_or_nobody_can_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, score: float, error: float, better: bool
 ) -> None:
     """Which scores the two get with the beam is prepared. Validations on the way do not count, however high."""
-    beam_scores = iter([40.0, 41.0 if better else 40.0])
+    beam_scores = iter([40.0, score])
     validate, verdict = Validator.validate, translate.TranslationJudge.verdict
     monkeypatch.setattr(Validator, "validate", lambda *given: replace(validate(*given), score=50.0))
     monkeypatch.setattr(
-        translate.TranslationJudge, "verdict", lambda *given: replace(verdict(*given), score=next(beam_scores))
+        translate.TranslationJudge,
+        "verdict",
+        lambda *given: replace(verdict(*given), score=next(beam_scores), error=error),
     )
     data = write_task(tmp_path, made_up(100))
     settings = tiny(data, training={"steps": 8, "checkpoint_every": 2, "validate_every": 2, "average": 3})

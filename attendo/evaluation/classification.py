@@ -28,6 +28,11 @@ class ClassificationScores:
         return float(np.trace(self.matrix) / self.count)
 
     @property
+    def standard_error(self) -> float:
+        """Of the accuracy: √(p (1 - p) / n)"""
+        return float(np.sqrt(self.accuracy * (1 - self.accuracy) / self.count))
+
+    @property
     def f1(self) -> tuple[float, ...]:
         """Of each label: 2 right / (2 right + wrongly given + missed); 0 where it neither occurs nor is given."""
         right, real, given = np.diag(self.matrix), self.matrix.sum(1), self.matrix.sum(0)

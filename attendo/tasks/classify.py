@@ -215,6 +215,7 @@ class LabelJudge(Judge):
         scores, nats = self._scores()
         return Verdict(
             score=scores.accuracy,
+            error=scores.standard_error,
             scores={"loss": nats, **scores.to_json(), "table": scores.table()},
             summary={"accuracy": f"{scores.accuracy:.2%}", "F1, macro": f"{scores.macro_f1:.4f}"},
             samples=[],

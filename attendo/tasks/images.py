@@ -181,6 +181,7 @@ class PictureJudge(Judge):
         )
         return Verdict(
             score=self._validation(logits).score,
+            error=0.0 if self.by_loss else scores.standard_error,
             scores={**scores.to_json(), "table": scores.table()},
             summary={
                 "accuracy": f"{scores.accuracy:.2%}",

@@ -43,8 +43,9 @@ class Verdict:
     """How good a trained model is.
 
     score: as that of a validation, but of the model as people use it, so that a score which was the highest of many by
-    chance is not counted again. scores: for `scores.json`; `table` in it are the rows of the card. summary and samples:
-    for the report. words: what is said when all is done, with the name of the weights where it has `{weights}`.
+    chance is not counted again. error: by how much chance may have moved it, where that is known. scores: for
+    `scores.json`; `table` in it are the rows of the card. summary and samples: for the report. words: what is said when
+    all is done, with the name of the weights where it has `{weights}`.
     """
 
     score: float
@@ -52,6 +53,7 @@ class Verdict:
     summary: Mapping[str, str]
     words: str
     samples: list[dict[str, Any]]
+    error: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

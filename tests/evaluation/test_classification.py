@@ -3,6 +3,7 @@
 import random
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 
 from attendo.errors import DataError
@@ -41,6 +42,8 @@ def test_it_agrees_with_scikit_learn_where_that_is_installed() -> None:
     scores = classification_scores(truth, guesses, LABELS)
     assert scores.macro_f1 == pytest.approx(metrics.f1_score(truth, guesses, average="macro"))
     assert scores.accuracy == pytest.approx(metrics.accuracy_score(truth, guesses))
+    right = np.array(truth) == np.array(guesses)
+    assert scores.standard_error == pytest.approx(right.std() / np.sqrt(len(right)))
 
 
 def test_a_label_that_is_never_told_right() -> None:
