@@ -63,7 +63,9 @@ class TextClassifier:
         each = [[one] if isinstance(one, str) else list(one) for one in texts]
         for number, one in enumerate(each, start=1):
             if len(one) not in (1, 2):
-                raise DataError(f"text {number} of {len(each)} has {len(one)} parts: a classifier reads one, or two.")
+                raise DataError(
+                    f"text {number} of {len(each)} has {len(one)} parts, with a tab between: a classifier reads one or two."
+                )
         found: list[Classified] = []
         for row in self.probabilities(each, reporter=reporter).tolist():
             best = max(range(len(row)), key=row.__getitem__)

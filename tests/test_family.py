@@ -292,7 +292,7 @@ def test_texts_that_lose_their_end_are_counted(bundles: dict[str, Bundle]) -> No
 
 def test_a_text_of_three_parts_is_refused(bundles: dict[str, Bundle]) -> None:
     classifier = TextClassifier.from_bundle(bundles["classifier"], device="cpu")
-    with pytest.raises(DataError, match="text 2 of 2 has 3 parts: a classifier reads one, or two"):
+    with pytest.raises(DataError, match="text 2 of 2 has 3 parts, with a tab between: a classifier reads one or two"):
         classifier.classify(["bako", ["delu", "fimi", "goja"]])
 
 
