@@ -64,7 +64,8 @@ class TextClassifier:
         for number, one in enumerate(each, start=1):
             if len(one) not in (1, 2):
                 raise DataError(
-                    f"text {number} of {len(each)} has {len(one)} parts, with a tab between: a classifier reads one or two."
+                    f"text {number} of {len(each)} has {len(one)} parts, with a tab between: a classifier reads one "
+                    "or two."
                 )
         found: list[Classified] = []
         for row in self.probabilities(each, reporter=reporter).tolist():
