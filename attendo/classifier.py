@@ -12,7 +12,7 @@ from attendo.engines.batches import sorted_batches
 from attendo.errors import BundleError, DataError
 from attendo.machine import DeviceName, ready
 from attendo.models.bert import Classifier
-from attendo.reporting import Reporter, Silent
+from attendo.reporting import Reporter, Silent, lost_ends
 from attendo.text.corpus import trim
 from attendo.text.pair import TokenizerPair
 
@@ -79,7 +79,7 @@ class TextClassifier:
         rows = shortened(self.tokenizers, each, self.max_length, n_separators=n_separators)
         reporter = reporter or Silent()
         if n_cut := sum(row.cut for row in rows):
-            reporter.say(f"{n_cut:,} of {len(rows):,} texts lost their end: longer than {self.max_length} pieces.")
+            reporter.say(lost_ends(n_cut, len(rows), max_length=self.max_length))
         found = torch.zeros(len(rows), len(self.labels))
         lengths = [len(row.first) + len(row.second) + 2 for row in rows]
         batches = sorted_batches(lengths, batch_size=None, batch_tokens=BATCH_TOKENS)

@@ -24,7 +24,7 @@ from attendo.errors import ConfigError, DataError
 from attendo.machine import DeviceName, ready
 from attendo.models.bert import Bert, Classifier, text_vectors
 from attendo.models.settings import PoolingName
-from attendo.reporting import Reporter, Silent
+from attendo.reporting import Reporter, Silent, lost_ends
 from attendo.text.corpus import trim
 from attendo.text.tokenizer import CONTROLS, Tokenizer
 
@@ -169,7 +169,7 @@ class Embedder:
         reporter, room = reporter or Silent(), self.max_length - 2
         whole = self.tokenizer.encode_batch([trim(text) for text in texts])
         if n_cut := sum(len(ids) > room for ids in whole):
-            reporter.say(f"{n_cut:,} of {len(whole):,} texts lost their end: longer than {self.max_length} pieces.")
+            reporter.say(lost_ends(n_cut, len(whole), max_length=self.max_length))
         rows = [ids[:room] for ids in whole]
         found = np.zeros((len(rows), self.model.config.d_model), dtype=np.float32)
         batches = sorted_batches([len(row) for row in rows], batch_size=None, batch_tokens=BATCH_TOKENS)

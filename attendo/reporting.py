@@ -39,3 +39,8 @@ def duration(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def lost_ends(n_cut: int, n: int, *, max_length: int) -> str:
+    """That of n texts so many were too long for a model."""
+    return f"{n_cut:,} of {n:,} texts lost their end: longer than {max_length} pieces."

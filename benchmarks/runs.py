@@ -53,10 +53,13 @@ def trained(out: Path, settings: Mapping[str, Any], reporter: Reporter, *, prese
         write_file(_taken(out), f"{(time.monotonic() - began) / 60:.2f}\n")
         return bundle
     bundle = attendo.open_bundle(out)
-    for bound in ("minutes", "epochs"):
-        asked, had = settings.get("training", {}).get(bound), getattr(bundle.config.training, bound)
-        if asked is not None and asked != had:
-            raise SystemExit(f"{out} is a run of {had} {bound}, and not of {asked}. Choose another folder with --out.")
+    asked, had = settings.get("training", {}), bundle.config.training
+    for bound, before in (("minutes", had.minutes), ("epochs", had.epochs)):
+        wanted = asked.get(bound)
+        if wanted != before and (bound == "minutes" or wanted is not None):  # epochs may be the preset's own
+            raise SystemExit(
+                f"{out} is a run of {before} {bound}, and not of {wanted}. Choose another folder with --out."
+            )
     return bundle if bundle.scores() else attendo.resume(out, reporter=reporter)
 
 

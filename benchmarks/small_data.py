@@ -67,7 +67,7 @@ HELD_OUT = 500
 FEW = 1_000
 SENTENCES = "sentences of the sample corpus"
 
-# Of `chinese`: the preset, and what else is set.
+# Of `chinese`: the recipe in words, the preset, and what else is set.
 PAPER_MODEL = {"norm_place": "post", "activation": "relu", "residual_dropout": 0.1, "tie_embeddings": "all"}
 PAPER_TRAINING = {
     "optimizer": "adam",
@@ -79,15 +79,14 @@ PAPER_TRAINING = {
     "clip_norm": 0.0,
     "average": 5,
 }
-RECIPES: dict[str, tuple[RecipeName, dict[str, Any]]] = {
-    "quick": ("auto", {}),
-    "paper": ("base", {}),
-    "paper-small": ("tiny", {"model": PAPER_MODEL, "training": PAPER_TRAINING}),
-}
-RECIPE_WORDS = {
-    "quick": "`--effort quick`",
-    "paper": "the paper's model and settings (`--preset base`)",
-    "paper-small": "the paper's settings, as small as `quick`",
+RECIPES: dict[str, tuple[str, RecipeName, dict[str, Any]]] = {
+    "quick": ("`--effort quick`", "auto", {}),
+    "paper": ("the paper's model and settings (`--preset base`)", "base", {}),
+    "paper-small": (
+        "the paper's settings, as small as `quick`",
+        "tiny",
+        {"model": PAPER_MODEL, "training": PAPER_TRAINING},
+    ),
 }
 
 # What --effort quick has, each exchanged for what a plain run has. What the average is worth, every run says itself.
@@ -313,7 +312,7 @@ def chinese(arguments: argparse.Namespace) -> None:
     corpus, rows = arguments.data / "tatoeba_en_zh", []
     test = [tuple(line.split("\t")[:2]) for line in read_lines(str(corpus / "test.tsv"))]
     for recipe in arguments.recipes:
-        preset, chosen = RECIPES[recipe]
+        words, preset, chosen = RECIPES[recipe]
         for source, target in (("en", "zh"), ("zh", "en")):
             data = {
                 "source": str(corpus / "train.tsv"),
@@ -324,12 +323,12 @@ def chinese(arguments: argparse.Namespace) -> None:
             settings = merge({"data": data, "training": {"minutes": arguments.minutes}}, chosen)
             bundle = trained(arguments.out / f"{source}-{target}-{recipe}", settings, Terminal(), preset=preset)
             turned = [(one, other) if source == "en" else (other, one) for one, other in test]
-            rows.append({"from": source, "to": target, "recipe": recipe, **facts(bundle), **scores(bundle, turned)})
+            rows.append({"from": source, "to": target, "with": words, **facts(bundle), **scores(bundle, turned)})
     table = [
         "| | trained with | parameters | steps | passes | minutes in all | BLEU, beam 5 | chrF | signature of BLEU |",
         "|---|---|---|---|---|---|---|---|---|",
         *(
-            f"| {row['from']}→{row['to']} | {RECIPE_WORDS[row['recipe']]} | {row['parameters']:,} | {row['steps']:,} | "
+            f"| {row['from']}→{row['to']} | {row['with']} | {row['parameters']:,} | {row['steps']:,} | "
             f"{row['passes']:.1f} | {row['in_all']} | {row['bleu']:.1f} | {row['chrf']:.1f} | "
             f"{cell(row['signature'])} |"
             for row in rows

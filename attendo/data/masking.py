@@ -181,11 +181,16 @@ JOINING = ("\N{ZERO WIDTH NON-JOINER}", "\N{ZERO WIDTH JOINER}", "\N{REPLACEMENT
 
 def _kind(character: str) -> int:
     """Marks on a letter, what joins letters, and a part of a character are of a word; and so is nothing at all."""
-    if not character or character in JOINING or unicodedata.category(character)[0] in "LM":
-        return ALONE if SPACELESS.match(character) else LETTERS
+    if not character or character in JOINING:
+        return LETTERS
+    category = unicodedata.category(character)[0]
+    if category == "N":
+        return DIGITS
+    if SPACELESS.match(character):
+        return ALONE
     if character == " ":
         return SPACE
-    return DIGITS if character.isnumeric() else ALONE if SPACELESS.match(character) else OTHERS
+    return LETTERS if category in "LM" else OTHERS
 
 
 def packed(lengths: Lengths, room: int) -> Numbers:
