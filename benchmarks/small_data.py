@@ -114,6 +114,7 @@ WITH: dict[str, dict[str, Any]] = {
     "with BPE-dropout 0.1": {"training": {"bpe_dropout": 0.1}},
     "with R-Drop (α = 3), half as often": {"training": {"r_drop": 3.0}},
     "with the stable schedule": {"training": {"schedule": "stable"}},
+    "with positions beside the embeddings, not added": {"model": {"positions": "sinusoidal-concatenated"}},
 }
 PARTS = WITHOUT | WITH
 
