@@ -64,9 +64,12 @@ def write_card(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, 
 def _training(config: RunConfig, data: Mapping[str, Any], scores: Mapping[str, Any]) -> list[str]:
     training = config.training
     processes = f"{training.processes} processes x " if (training.processes or 1) > 1 else ""
+    steps, over = scores.get("steps", 0), ""
+    if scores.get("ended") == "late":
+        over = f", when the minutes were over (`training.last_step={steps}` beside its config repeats the run)"
     return [
         f"| data fingerprint | `{data['fingerprint']}` |",
-        f"| steps | {scores.get('steps', 0):,} of {training.steps:,}, each of about "
+        f"| steps | {steps:,} of {training.steps:,}{over}, each of about "
         f"{training.batch_tokens * training.accumulate:,} tokens, seed {config.seed} |",
         f"| trained on | {data['machine']['processor']}, {processes}{data['machine']['threads']} threads, "
         f"torch {data['machine']['torch']} |",

@@ -16,11 +16,13 @@ from attendo.errors import ConfigError
 from attendo.recipe import MINUTES, OTHER_SIZES, DataConfig, Effort, RecipeName, RunConfig, choose, intervals
 from attendo.training.settings import BOUNDS, TrainingConfig
 
-VALIDATION_SHARE = 0.08  # of the minutes allowed, kept for validations and checkpoints: at most
+VALIDATION_SHARE = 0.08  # of the time for training, kept for validations and checkpoints: at most
 VALIDATION_COST = 2.0  # times what training takes for the same pairs
 VALIDATIONS = 25  # in a run, with what the checkpoints take
-FINAL_SECONDS = 15.0  # kept for the last scores, but not more than a tenth of the time
-SLOWER = 1.1  # a step takes longer than in the trial, whose median leaves out what was held up: by 5 to 14 %
+FINAL_SECONDS = 20.0  # kept for the last scores, but not more than a tenth of the time
+# A step takes longer than in the trial, whose median leaves out what was held up: by 3 to 14 %. What is more than this
+# the run goes without: rates are near zero by then.
+SLOWER = 1.05
 MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
 MANY_UNKNOWN = 0.02  # share of pieces for unknown characters
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
@@ -195,11 +197,9 @@ def bound(
     else:
         if training.epochs is not None:
             bounds.append(math.ceil(training.epochs * steps_of_pass(training, pairs, seed)))
-        if training.minutes is not None:
-            allowed = 60 * training.minutes
-            validating = min(VALIDATION_SHARE * allowed, _validation_seconds(training, facts, seconds))
-            left = allowed - validating - min(FINAL_SECONDS, 0.1 * allowed) - gone
-            bounds.append(int(left / (SLOWER * seconds)))
+        if (left := seconds_left(training, gone=gone)) is not None:
+            validating = min(VALIDATION_SHARE * left, _validation_seconds(training, facts, seconds))
+            bounds.append(int((left - validating) / (SLOWER * seconds)))
     steps = max(1, min(bounds))
     given = settings.get("training", {})
     fitted: dict[str, Any] = {key: value for key, value in intervals(steps, adapts=adapts).items() if key not in given}
@@ -209,6 +209,14 @@ def bound(
         if training.schedule == "paper":  # whose peak is the higher the sooner it is
             fitted["learning_rate"] = training.learning_rate * math.sqrt(shorter / training.warmup_steps)
     return from_dict(TrainingConfig, {**to_dict(training), **fitted, "steps": steps}, where="training.")
+
+
+def seconds_left(training: TrainingConfig, *, gone: float) -> float | None:
+    """Of the minutes allowed, what is left for steps and validations; None where they are not what bounds training."""
+    if training.steps is not None or training.minutes is None:
+        return None
+    allowed = 60 * training.minutes
+    return allowed - min(FINAL_SECONDS, 0.1 * allowed) - gone
 
 
 def _validation_seconds(training: TrainingConfig, facts: Mapping[str, Any], seconds: float) -> float:

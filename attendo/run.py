@@ -1,6 +1,7 @@
 """One training run: corpus, tokenizer, model, loop, validation and bundle, joined."""
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -33,7 +34,7 @@ from attendo.models.transformer import parameter_table
 from attendo.nn.adapters import merged
 from attendo.nn.low_rank import merge_adapters, written
 from attendo.pace import Pace, find_pace, settled
-from attendo.plan import SLOWER, bound, next_folder, with_effort
+from attendo.plan import SLOWER, bound, next_folder, seconds_left, with_effort
 from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, TaskName, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
 from attendo.storage import require_new
@@ -141,6 +142,7 @@ def _train(
         team=team,
         steps=lambda seconds: bounded(config.training, seconds).steps or 0,
     )
+    allowed = seconds_left(config.training, gone=time.monotonic() - began)
     config = replace(config, training=bounded(pace.training, pace.seconds))
     facts = {
         **corpus.facts,
@@ -156,7 +158,8 @@ def _train(
     if start is not None and (interop := start.interop()):
         texts["interop.json"] = plain_json(interop)
     bundle = create_bundle(path, config=config, tokenizers=corpus.tokenizers, texts=texts)
-    bundle.log({"event": "started", "step": -1, "said": said.split("\n"), "seconds_per_step": pace.seconds, **facts})
+    times = {"seconds_per_step": pace.seconds, "seconds_allowed": allowed}
+    bundle.log({"event": "started", "step": -1, "said": said.split("\n"), **times, **facts})
     return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).go(Progress())
 
 
@@ -269,6 +272,10 @@ class _Run:
         assert self.training.steps is not None  # resolved before the bundle was made
         return self.training.steps
 
+    @property
+    def end(self) -> int:
+        return self.training.last_step or self.steps
+
     def resume(self) -> Bundle:
         found = self.bundle.latest_state()
         if found is None:
@@ -292,6 +299,7 @@ class _Run:
         if raw:  # what the model had so far were the weights to use
             load_weights(self.model, raw, where=str(self.bundle.checkpoint(progress.step)))
         judge = self.task.judge(self.model, self.corpus, self.config, self.device)
+        seconds, allowed = self._stopwatch(), self._seconds_allowed()
         last_good = progress
         stopped: list[int] = []
 
@@ -313,7 +321,7 @@ class _Run:
             with machine.using_threads(min(everyone, machine.cores())):
                 return judge.validate(model)  # the others wait, so their cores are free
 
-        with self._logger(progress.step, judge) as log:
+        with self._logger(progress.step, judge, seconds) as log:
             if progress.step == 0 and self._does_it_already():
                 self.model.eval()
                 log({"event": "validation", "step": 0, "epoch": 0.0, **validate(self.model).facts, "best": False})
@@ -334,6 +342,7 @@ class _Run:
                         save=save,
                         log=log,
                         should_stop=lambda: bool(stopped),
+                        is_over=lambda: seconds() > allowed,
                     )
             except TeamLostError as error:
                 raise TrainingError(f"{error} Go on with: attendo train --resume {self.bundle.path}") from None
@@ -374,24 +383,34 @@ class _Run:
     def _kept(self, progress: Progress) -> set[int]:
         return {*self._last(self.training.keep_checkpoints, progress), progress.best_step, progress.step}
 
-    @contextlib.contextmanager
-    def _logger(self, first: int, judge: Judge) -> Iterator[Log]:
+    def _stopwatch(self) -> Callable[[], float]:
+        """Says for how many seconds the run has been trained, with what came before it was resumed."""
+        before = 60 * max((entry.get("minutes", 0.0) for entry in self.bundle.read_log()), default=0.0)
         began = time.monotonic()
-        minutes_before = max((entry.get("minutes", 0.0) for entry in self.bundle.read_log()), default=0.0)
+        return lambda: before + time.monotonic() - began
+
+    def _seconds_allowed(self) -> float:
+        """For training, by the minutes that the user gave."""
+        started = next((entry for entry in self.bundle.read_log() if entry["event"] == "started"), {})
+        allowed = started.get("seconds_allowed")
+        return math.inf if allowed is None else allowed
+
+    @contextlib.contextmanager
+    def _logger(self, first: int, judge: Judge, seconds: Callable[[], float]) -> Iterator[Log]:
+        began = seconds()
 
         def log(entry: dict[str, Any]) -> None:
-            minutes = minutes_before + (time.monotonic() - began) / 60
-            self.bundle.log({**entry, "minutes": round(minutes, 3)})
+            self.bundle.log({**entry, "minutes": round(seconds() / 60, 3)})
             if curves is not None:
                 curves(entry)
             if entry["event"] == "validation":
                 self.reporter.say(judge.in_words(entry))
             if entry["event"] != "progress":
                 return
-            left = (time.monotonic() - began) / (entry["step"] - first) * (self.steps - entry["step"])
+            left = (seconds() - began) / (entry["step"] - first) * (self.end - entry["step"])
             self.reporter.progress(
                 entry["step"],
-                self.steps,
+                self.end,
                 f"epoch {entry['epoch']:.1f}  loss {entry['loss']:.3f}  rate {entry['lr']:.2e}  "
                 f"{entry['tokens_per_second']:,} {self.task.units}/s  {duration(left)} left",
             )
@@ -418,6 +437,10 @@ class _Run:
         progress = outcome.progress
         if outcome.reason == "early":
             self.reporter.say(f"Stopped early: {progress.stale} validations without improvement.")
+        if outcome.reason == "late":
+            self.reporter.say(
+                f"The {self.training.minutes:g} minutes are over after step {progress.step:,} of {self.steps:,}."
+            )
         merge_adapters(self.model)
         self.model.eval()
         chosen, name = self.bundle.checkpoint_weights(progress.best_step), f"checkpoint of step {progress.best_step:,}"
@@ -433,7 +456,7 @@ class _Run:
                 verdict = other
         load_weights(self.model, merged(chosen), where="the best weights")
         self.bundle.save_weights(chosen, {"weights": name})
-        result = {"weights": name, "steps": progress.step, **verdict.scores}
+        result = {"weights": name, "steps": progress.step, "ended": outcome.reason, **verdict.scores}
         log({"event": "finished", "step": progress.step, **result})
         summary = {
             **verdict.summary,

@@ -114,6 +114,7 @@ def train_together(
     save: Callable[[Progress], None],
     log: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
+    is_over: Callable[[], bool],
 ) -> Outcome:
     """The training loop with everything that the config determines."""
     training = config.training
@@ -134,6 +135,7 @@ def train_together(
             save=save,
             log=log,
             should_stop=should_stop,
+            is_over=is_over,
             team=team,
         )
 
@@ -201,6 +203,7 @@ def _obey(work: Work, team: Team) -> None:
         save=contribute,
         log=lambda _entry: None,
         should_stop=lambda: False,
+        is_over=lambda: False,
     )
 
 

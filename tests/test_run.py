@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import os
 import re
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +12,18 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import attendo
-from attendo import pace
+from attendo import pace, run
 from attendo.bundle import Bundle, average_weights, load_weights, open_bundle
 from attendo.config import merge, read_yaml
 from attendo.data.store import open_store
-from attendo.errors import BundleError, ConfigError, DataError, StorageError, TrainingError
+from attendo.errors import BundleError, ConfigError, DataError, Interrupted, StorageError, TrainingError
 from attendo.models.settings import TransformerConfig
 from attendo.native.search import has_bytes
+from attendo.pace import Pace
+from attendo.recipe import RunConfig
 from attendo.reporting import Silent
 from attendo.run import resume, train
 from attendo.tasks import translate
@@ -28,6 +32,14 @@ from attendo.training.schedule import build_schedule
 from attendo.validation import Validator
 
 from .tasks import WORDS, made_up, reverse, tiny, write_task
+
+
+class Listener(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
 
 def files_in(folder: Path) -> list[str]:
@@ -190,15 +202,10 @@ def test_a_fast_engine_that_fails_takes_no_results_of_a_finished_run(tmp_path: P
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    said: list[str] = []
-
-    class Listener(Silent):
-        def say(self, text: str) -> None:
-            said.append(text)
-
+    heard = Listener()
     monkeypatch.setattr(translate, "open_engine", fail)
     settings = tiny(write_task(tmp_path, made_up(60), reverse), training={"steps": 2})
-    bundle = train(settings=settings, out=tmp_path / "run", reporter=Listener())
+    bundle = train(settings=settings, out=tmp_path / "run", reporter=heard)
     scores = bundle.scores()
     assert scores["validation"]["bleu"]["signature"]
     assert "int8" not in scores
@@ -206,7 +213,7 @@ def test_a_fast_engine_that_fails_takes_no_results_of_a_finished_run(tmp_path: P
     assert (bundle.path / "report.html").exists()
     assert bundle.read_log()[-1]["event"] == "finished"
     reason = " ".join(str(error).split())
-    assert f"The model could not be scored in int8: {reason}" in said
+    assert f"The model could not be scored in int8: {reason}" in heard.said
 
 
 def test_validation_pairs_are_never_trained_on(finished: Bundle) -> None:
@@ -319,15 +326,9 @@ def test_adapting_keeps_tokenizer_and_model_and_learns_the_new_pairs(finished: B
 
 
 def test_adapting_to_text_that_the_tokenizer_does_not_fit_is_warned_of(finished: Bundle, tmp_path: Path) -> None:
-    class Listening(Silent):
-        text = ""
-
-        def say(self, text: str) -> None:
-            self.text += text
-
-    fitting, foreign = Listening(), Listening()
+    fitting, foreign = Listener(), Listener()
     train(settings=adaptation(tmp_path, finished.path, steps=1), out=tmp_path / "fitting", reporter=fitting)
-    assert "Warning" not in fitting.text
+    assert not any("Warning" in text for text in fitting.said)
     settings = adaptation(tmp_path, finished.path, steps=1)
     lines = [f"Несколько слов на другом языке, и ещё число {number}" for number in range(30)]
     for side in ("source", "target"):
@@ -335,10 +336,10 @@ def test_adapting_to_text_that_the_tokenizer_does_not_fit_is_warned_of(finished:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         settings["data"][side] = str(path)
     train(settings=settings, out=tmp_path / "foreign", reporter=foreign)
-    assert "fits this text badly" in foreign.text
-    assert "pieces, and had" in foreign.text
-    assert "characters that it does not know" in foreign.text
-    assert "without --from" in foreign.text
+    (warning,) = (text for text in foreign.said if "fits this text badly" in text)
+    assert "pieces, and had" in warning
+    assert "characters that it does not know" in warning
+    assert "without --from" in warning
 
 
 def test_adapting_begins_with_the_old_weights(finished: Bundle, tmp_path: Path) -> None:
@@ -370,15 +371,73 @@ def test_minutes_become_steps_that_are_kept(tmp_path: Path) -> None:
     training = open_bundle(bundle.path).config.training
     assert training.steps is not None
     assert training.minutes == 0.03
-    assert max(entry["step"] for entry in bundle.read_log()) == training.steps
+    assert max(entry["step"] for entry in bundle.read_log()) == bundle.scores()["steps"] <= training.steps
     # The rates that were used are a function of the step and of what the config says, not of the clock.
     schedule = build_schedule(training, d_model=bundle.config.model.d_model, steps=training.steps)
     logged = {entry["step"]: entry["lr"] for entry in bundle.read_log() if entry["event"] == "progress"}
     assert logged == {step: schedule(step) for step in logged}
 
-    again = train(settings=read_yaml(bundle.path / "config.yaml"), out=tmp_path / "again")
-    assert again.config.training.steps == training.steps
+    assert_repeated(bundle, tmp_path / "again")
+
+
+def assert_repeated(bundle: Bundle, out: Path) -> None:
+    """By its config, and by where the clock has ended it, if that is what has."""
+    ended = {"training": {"last_step": bundle.scores()["steps"]}} if bundle.scores()["ended"] == "late" else {}
+    again = train(settings=merge(read_yaml(bundle.path / "config.yaml"), ended), out=out)
+    assert again.config.training.steps == bundle.config.training.steps
+    assert again.scores()["ended"] == "finished"
     assert (again.path / "weights.safetensors").read_bytes() == (bundle.path / "weights.safetensors").read_bytes()
+
+
+def foretold(seconds: float) -> Callable[..., Pace]:
+    """A trial that finds so many seconds a step, whatever it really takes."""
+
+    def find(_model: nn.Module, config: RunConfig, *_args: object, **_options: object) -> Pace:
+        processes = config.training.processes or 1
+        return Pace(replace(config.training, processes=processes, threads=1, mixed_precision="off"), seconds)
+
+    return find
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_run_whose_steps_take_longer_than_in_the_trial_ends_when_its_minutes_are_over(
+    processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "find_pace", foretold(1e-5))
+    heard = Listener()
+    training = {"minutes": 0.05, "schedule": "cosine", "processes": processes, "checkpoint_every": 20, "log_every": 7}
+    settings = tiny(write_task(tmp_path, made_up(100)), training=training)
+    bundle = train(settings=settings, out=tmp_path / "run", reporter=heard)
+    scores, steps = bundle.scores(), bundle.config.training.steps
+    assert steps is not None
+    assert scores["ended"] == "late"
+    assert scores["steps"] < steps
+    assert scores["steps"] % 7 == 0
+    validations = [entry["step"] for entry in bundle.read_log() if entry["event"] == "validation"]
+    assert validations[-1] == scores["steps"]
+    assert f"The 0.05 minutes are over after step {scores['steps']:,} of {steps:,}." in heard.said
+    assert f"`training.last_step={scores['steps']}`" in (bundle.path / "card.md").read_text(encoding="utf-8")
+    assert_repeated(bundle, tmp_path / "again")
+
+
+def test_a_resumed_run_has_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped, and thought to have trained for an hour: there is time for the next line of the log alone."""
+    data, out = write_task(tmp_path, made_up(100)), tmp_path / "run"
+    training = {"minutes": 30.0, "schedule": "cosine", "log_every": 5, "validate_every": 10, "checkpoint_every": 10}
+    monkeypatch.setattr(run, "find_pace", foretold(0.1))
+    log = Bundle.log
+
+    def interrupting(bundle: Bundle, entry: dict[str, Any]) -> None:
+        log(bundle, {**entry, "minutes": 60.0} if entry["event"] == "validation" else entry)
+        if entry["event"] == "validation":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patched, pytest.raises(Interrupted):
+        patched.setattr(Bundle, "log", interrupting)
+        train(settings=tiny(data, training=training), out=out)
+    bundle = resume(out)
+    assert bundle.config.training.steps is not None
+    assert (bundle.scores()["steps"], bundle.scores()["ended"]) == (15, "late")
 
 
 def test_epochs_become_steps(tmp_path: Path) -> None:
@@ -447,13 +506,6 @@ def test_one_file_and_reverse(tmp_path: Path) -> None:
 
 
 def test_the_tokenised_corpus_is_used_again(tmp_path: Path) -> None:
-    class Listener(Silent):
-        def __init__(self) -> None:
-            self.said: list[str] = []
-
-        def say(self, text: str) -> None:
-            self.said.append(text)
-
     settings = tiny(write_task(tmp_path, made_up(60)), training={"steps": 1})
     first, second = Listener(), Listener()
     train(settings=settings, out=tmp_path / "one", reporter=first)

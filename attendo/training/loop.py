@@ -38,12 +38,16 @@ class Validation:
     facts: dict[str, Any]
 
 
+# All steps were taken; validations found nothing better; the time allowed was over; the caller asked to stop.
+Ending = Literal["finished", "early", "late", "stopped"]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How training ended."""
 
     progress: Progress
-    reason: Literal["finished", "early", "stopped"]
+    reason: Ending
 
 
 def train(
@@ -62,21 +66,24 @@ def train(
     save: Callable[[Progress], None],
     log: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
+    is_over: Callable[[], bool],
     team: Team,
 ) -> Outcome:
-    """Trains from `progress` to `steps`; `batches` begin at `progress.position`.
+    """Trains from `progress` to the last of `steps`, which the schedule knows; `batches` begin at `progress.position`.
 
     `loss` is summed over a batch's target tokens. `average` follows the weights, and takes their place while `validate`
     looks at the model. `save` is called at every checkpoint and validation, and when the loop is asked to stop.
-    All processes of a `team` go through this together; when to stop and what a validation found, the leader says.
-    Nothing here depends on the clock but the speed that is logged.
+    Where `is_over` says that the time allowed is, training ends with the next line of the log, validated and saved like
+    its last step. All processes of a `team` go through this together; when to stop and what a validation found, the
+    leader says. Nothing else here depends on the clock but the speed that is logged.
     """
     kept = [*model.parameters(), *model.buffers()]
     gc.freeze()  # looking through all that is there already for garbage took 3 % of the time
     clock, tokens, positions = time.perf_counter(), 0, 0
+    end, over = config.last_step or steps, False
     model.train()
 
-    while progress.step < steps:
+    while progress.step < end:
         if team.agreed(should_stop()):
             save(progress)
             return Outcome(progress, "stopped")
@@ -96,7 +103,7 @@ def train(
         _, position, epoch = taken[-1]
         progress = dataclasses.replace(progress, step=step, position=position, epoch=epoch)
 
-        if step % config.log_every == 0 or step == steps:
+        if step % config.log_every == 0 or step == end:
             seconds = time.perf_counter() - clock
             log(
                 {
@@ -110,8 +117,9 @@ def train(
                 }
             )
             clock, tokens, positions = time.perf_counter(), 0, 0
+            over = step < end and team.agreed(is_over())
 
-        validating = step % config.validate_every == 0 or step == steps
+        validating = step % config.validate_every == 0 or step == end or over
         if validating or step % config.checkpoint_every == 0:
             _check_finite(kept, step)  # a checkpoint that is kept is one to go back to
         if validating:
@@ -132,6 +140,8 @@ def train(
             clock += time.perf_counter() - before
         elif step % config.checkpoint_every == 0:
             save(progress)
+        if over:
+            return Outcome(progress, "late")
     return Outcome(progress, "finished")
 
 

@@ -20,6 +20,7 @@ class TrainingConfig(Settings):
     steps: Annotated[int | None, POSITIVE] = None
     epochs: Annotated[float | None, ABOVE_ZERO] = None
     minutes: Annotated[float | None, ABOVE_ZERO] = None
+    last_step: Annotated[int | None, POSITIVE] = None  # the end, where it is before that of the schedule
 
     batch_tokens: Annotated[int, POSITIVE] = 4096  # positions of the longer side in one micro-batch
     accumulate: Annotated[int, POSITIVE] = 1  # micro-batches in one step
@@ -86,6 +87,8 @@ class TrainingConfig(Settings):
         return ", ".join(words)
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
+        if self.last_step is not None and self.steps is not None and self.last_step > self.steps:
+            yield "last_step", f"cannot be after the {self.steps} steps there are (steps)"
         if self.schedule == "paper" and self.warmup_steps == 0:
             yield "warmup_steps", "the paper's schedule divides by it, so it must be at least 1"
         if self.average > self.keep_checkpoints:

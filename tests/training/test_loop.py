@@ -59,9 +59,10 @@ def endless(*groups: Sequence[int]) -> Iterator[tuple[Batch, Position, float]]:
 class Recorder:
     """What the loop calls back, with scores and a stop prepared beforehand."""
 
-    def __init__(self, scores: Sequence[float] = (), stop_at: int | None = None) -> None:
+    def __init__(self, scores: Sequence[float] = (), stop_at: int | None = None, over_at: int | None = None) -> None:
         self.scores = iter(scores)
         self.stop_at = stop_at
+        self.over_at = over_at
         self.saved: list[Progress] = []
         self.logged: list[dict[str, Any]] = []
         self.asked = 0
@@ -76,6 +77,9 @@ class Recorder:
     def should_stop(self) -> bool:
         self.asked += 1
         return self.stop_at is not None and self.asked > self.stop_at
+
+    def is_over(self) -> bool:
+        return self.over_at is not None and self.asked >= self.over_at
 
     def train(
         self,
@@ -107,6 +111,7 @@ class Recorder:
             save=self.save,
             log=self.logged.append,
             should_stop=self.should_stop,
+            is_over=self.is_over,
             team=Team(),
         )
 
@@ -293,6 +298,34 @@ def test_asked_to_stop_before_the_first_step() -> None:
     recorder = Recorder(stop_at=0)
     outcome = recorder.train(small_model(), endless((0,)), steps=9)
     assert (outcome.reason, recorder.saved) == ("stopped", [Progress()])
+
+
+def test_when_the_time_is_over_it_ends_with_the_next_line_of_the_log() -> None:
+    recorder = Recorder(over_at=4)
+    outcome = recorder.train(small_model(), endless((0,)), steps=20, log_every=3)
+    assert outcome.reason == "late"
+    assert outcome.progress.step == outcome.progress.best_step == 6
+    assert recorder.saved == [outcome.progress]
+    assert [(entry["event"], entry["step"]) for entry in recorder.logged] == [
+        ("progress", 3),
+        ("progress", 6),
+        ("validation", 6),
+    ]
+
+
+def test_time_that_is_over_with_the_last_step_changes_nothing() -> None:
+    assert Recorder(over_at=1).train(small_model(), endless((0,)), steps=3).reason == "finished"
+
+
+def test_the_last_step_may_come_before_the_end_of_the_schedule() -> None:
+    recorder, rates = Recorder(), list[int]()
+
+    def schedule(step: int) -> float:
+        rates.append(step)
+        return 0.01
+
+    outcome = recorder.train(small_model(), endless((0,)), steps=20, last_step=4, schedule=schedule)
+    assert (outcome.reason, outcome.progress.step, outcome.progress.best_step, max(rates)) == ("finished", 4, 4, 4)
 
 
 def test_early_stopping_after_so_many_validations_without_improvement() -> None:
