@@ -53,8 +53,8 @@ def searching(
         "--beam": {"type": click.IntRange(min=1), "help": "Prefixes kept; 1 is greedy. [5]"},
         **({"--n-best": several} if n_best else {}),
         "--length-penalty": {
-            "type": click.Choice(["gnmt", "power", "average", "none"]),
-            "help": "How lengths are made comparable. [gnmt]",
+            "type": click.Choice(["average", "gnmt", "power", "none"]),
+            "help": "How lengths are made comparable. [average]",
         },
         "--alpha": {"type": float, "help": "Strength of gnmt and power. [0.6]"},
         "--stopping": {

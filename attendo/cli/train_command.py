@@ -44,7 +44,7 @@ TASKS = ["translate", "language-model", "masked-language-model", "classify", "de
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="One setting: model.d_model=256.")
 @click.option("--steps", type=click.IntRange(min=1), help="Train for so many updates.")
 @click.option("--epochs", type=float, help="Train for so many passes over the data.")
-@click.option("--minutes", type=float, help="At most so long, all included; fixes a number of steps after a measurement.")
+@click.option("--minutes", type=float, help="At most so long, all included; a measurement fixes the steps.")
 @click.option(
     "--effort",
     type=click.Choice(["quick", "normal", "thorough"]),

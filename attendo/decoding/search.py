@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the options and results are also those of an engine without
     from torch import Tensor
 
 State = TypeVar("State")
-LengthPenalty = Literal["gnmt", "power", "average", "none"]
+LengthPenalty = Literal["average", "gnmt", "power", "none"]
 Stopping = Literal["exact", "first", "heuristic"]
 Ids = Sequence[int]
 
@@ -55,8 +55,8 @@ class SearchOptions(Settings):
     n_best: hypotheses returned per sentence; fewer only where the limit or what may not come next leaves fewer, or
         groups find the same and nothing else.
     length_penalty: what a log probability is divided by, |y| being the number of ids with EOS.
-        gnmt: ((5 + |y|) / 6) ** alpha. power: |y| ** alpha. average: |y|. none: 1.
-    alpha: strength of the first two penalties; the others do not use it.
+        average: |y|. gnmt: ((5 + |y|) / 6) ** alpha. power: |y| ** alpha. none: 1.
+    alpha: strength of gnmt and power; the others have none.
     stopping: when the search of a sentence ends, if its length limit does not end it before.
         exact: when no live prefix can still beat the worst of the `n_best` best hypotheses. A log probability only
             falls, and the penalty only grows with the length, so a prefix can reach at most
@@ -80,7 +80,7 @@ class SearchOptions(Settings):
 
     beam: Annotated[int, POSITIVE] = 5
     n_best: Annotated[int, POSITIVE] = 1
-    length_penalty: LengthPenalty = "gnmt"
+    length_penalty: LengthPenalty = "average"
     alpha: Annotated[float, NOT_NEGATIVE] = 0.6
     stopping: Stopping = "first"
     diversity_groups: Annotated[int, POSITIVE] = 1
@@ -105,6 +105,11 @@ class SearchOptions(Settings):
                     yield key, "works only with sampling: ask for that too (sample=True, --sample), or leave this out"
         if self.beam % self.diversity_groups:
             yield "diversity_groups", f"must divide beam, which is {self.beam}, into groups of the same size"
+        if "alpha" in used and self.length_penalty in ("average", "none"):
+            yield (
+                "alpha",
+                "is the strength of another length_penalty: ask for that too (gnmt or power), or leave this out",
+            )
         if "diversity" in used and self.diversity_groups == 1:
             yield "diversity", "works only between groups: ask for at least 2 (diversity_groups), or leave this out"
 

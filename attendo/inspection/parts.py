@@ -451,12 +451,18 @@ PARTS = (
     ),
     Part(
         group="Decoding",
-        setting="--length-penalty gnmt",
-        what="Divides a log probability by a power of the length, so that short translations do not win for being "
-        "short.",
-        paper="Wu et al. 2016, Google's Neural Machine Translation System, arXiv:1609.08144",
+        setting="--length-penalty average",
+        what="Divides a log probability by the length, so that short translations do not win for being short.",
+        paper="Cho et al. 2014, On the Properties of Neural Machine Translation, arXiv:1409.1259",
         notes=BEYOND,
         default=True,
+    ),
+    Part(
+        group="Decoding",
+        setting="--length-penalty gnmt",
+        what="Divides it by a power of the length instead, which leaves short translations some of their advantage.",
+        paper="Wu et al. 2016, Google's Neural Machine Translation System, arXiv:1609.08144",
+        notes=BEYOND,
     ),
     Part(
         group="Decoding",

@@ -70,7 +70,9 @@ def test_the_options_of_the_search_arrive(trained):
     ).json()
     assert plain["score"] == plain["log_prob"]
     assert greedy["score"] != greedy["log_prob"]
-    alpha = attendo("translate", trained.path, "--text", "one two.", "--alpha", 0, "--json").json()
+    alpha = attendo(
+        "translate", trained.path, "--text", "one two.", *("--length-penalty", "power", "--alpha", 0), "--json"
+    ).json()
     assert alpha["score"] == alpha["log_prob"]
 
 

@@ -39,7 +39,7 @@ def test_a_beam_that_holds_everything_finds_the_best_there_is(penalty, stopping)
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.7])
 def test_alpha_is_used(alpha) -> None:
     model = ToyModel(seed=3)
-    options = SearchOptions(beam=347, n_best=5, alpha=alpha)
+    options = SearchOptions(beam=347, n_best=5, length_penalty="gnmt", alpha=alpha)
     assert_same(run(model, [11], [4], options)[0], exhaustive(model, 11, 4, options))
 
 

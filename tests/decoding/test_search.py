@@ -7,8 +7,8 @@ from attendo.errors import ConfigError
 
 
 def test_penalties_are_the_formulas() -> None:
-    assert SearchOptions(alpha=0.6).penalty(7) == pytest.approx(2.0**0.6)
-    assert SearchOptions(alpha=0.0).penalty(7) == 1.0
+    assert SearchOptions(length_penalty="gnmt", alpha=0.6).penalty(7) == pytest.approx(2.0**0.6)
+    assert SearchOptions(length_penalty="gnmt", alpha=0.0).penalty(7) == 1.0
     assert SearchOptions(length_penalty="power", alpha=0.5).penalty(9) == pytest.approx(3.0)
     assert SearchOptions(length_penalty="average").penalty(7) == 7.0
     assert SearchOptions(length_penalty="none").penalty(7) == 1.0
@@ -24,7 +24,8 @@ def test_penalties_are_the_formulas() -> None:
         ({"alpha": -0.1}, "alpha = -0.1"),
         ({"alpha": math.nan}, "alpha = nan"),
         ({"alpha": math.inf}, "alpha = inf"),
-        ({"length_penalty": "gnm"}, "length_penalty = 'gnm'.*gnmt, power, average, none"),
+        ({"length_penalty": "gnm"}, "length_penalty = 'gnm'.*average, gnmt, power, none"),
+        ({"alpha": 0.7}, "alpha = 0.7: is the strength of another length_penalty.*gnmt or power"),
         ({"stopping": "last"}, "stopping = 'last'.*exact, first"),
         ({"no_repeat_ngram": -1}, "no_repeat_ngram = -1"),
         ({"diversity_groups": 0}, "diversity_groups = 0"),

@@ -50,7 +50,7 @@ WAYS = {
     "greedy": SearchOptions(beam=1),
     "average": SearchOptions(beam=4, n_best=3, length_penalty="average"),
     "none": SearchOptions(beam=3, n_best=3, length_penalty="none"),
-    "gnmt": SearchOptions(beam=5, n_best=2),
+    "gnmt": SearchOptions(beam=5, n_best=2, length_penalty="gnmt"),
     "power": SearchOptions(beam=2, n_best=2, length_penalty="power", alpha=0.3),
     "exact": SearchOptions(beam=4, n_best=3, stopping="exact"),
     "exact, none": SearchOptions(beam=3, stopping="exact", length_penalty="none"),
