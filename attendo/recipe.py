@@ -171,11 +171,12 @@ def choose(
     model = sizes(size)
     if recipe == "auto" and size == "tiny":
         passes = training["epochs"] if passes is None else passes
-        model |= {"residual_dropout": next(rate for most, rate in DROPOUTS if passes < most)}
+        model |= {"activation": "silu", "residual_dropout": next(rate for most, rate in DROPOUTS if passes < most)}
         if passes < FEW_PASSES:
-            model |= {"activation": "silu", "tie_embeddings": "none"}
+            model |= {"tie_embeddings": "none"}
             training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
         else:
+            model |= {"positions": "sinusoidal-concatenated"}
             training |= {"optimizer": "muon", "weight_decay": 0.1, "label_smoothing": 0.2}
         if passes >= MANY_PASSES and pairs >= ENOUGH_PAIRS:
             model |= {"d_model": 192, "d_ff": 512}

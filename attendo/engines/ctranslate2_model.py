@@ -246,10 +246,7 @@ def _variables(config: TransformerConfig, weights: _Weights, multiple: int = 1) 
 
 
 def _embedding(config: TransformerConfig, weights: _Weights, side: str) -> Variables:
-    """E √D, or E alone, to which the table of positions is added, unless attention knows them; then perhaps a norm.
-
-    Concatenated positions [E √D ; P] Wᵀ + b, with W = [W₁ ; W₂], are the sum of E √D W₁ᵀ and of P W₂ᵀ + b.
-    """
+    """E √D, or E alone, to which the table of positions is added, unless attention knows them; then perhaps a norm."""
     embedding_VD, scaled = weights[f"{side}.embedding.weight"], config.embedding_scale == "root"
     limit = n_positions(config)
     table_TD: Array | None = None
@@ -260,11 +257,9 @@ def _embedding(config: TransformerConfig, weights: _Weights, side: str) -> Varia
     if config.positions == "none":
         table_TD = np.zeros_like(table_TD)
     elif config.positions == "sinusoidal-concatenated" and table_TD is not None:
-        name = f"{side}.embedding.positions.projection"
-        of_words_DD, of_places_DD = np.split(weights[f"{name}.weight"].astype(np.float64), 2, axis=1)
         size = math.sqrt(config.d_model) if scaled else 1.0
-        embedding_VD = (size * embedding_VD @ of_words_DD.T).astype(np.float32)
-        table_TD = (table_TD @ of_places_DD.T + weights[f"{name}.bias"]).astype(np.float32)
+        learned = (weights[f"{side}.embedding.positions.projection.{name}"] for name in ("weight", "bias"))
+        embedding_VD, table_TD = added_positions(size * embedding_VD, table_TD, *learned)
         scaled = False
     name = f"{side}/embeddings_0" if side == "encoder" else f"{side}/embeddings"
     found: Variables = {f"{name}/weight": embedding_VD, f"{side}/scale_embeddings": np.int8(scaled)}
@@ -273,6 +268,16 @@ def _embedding(config: TransformerConfig, weights: _Weights, side: str) -> Varia
     if table_TD is not None:
         found[f"{side}/position_encodings/encodings"] = table_TD
     return found
+
+
+def added_positions(words_VD: Array, table_TD: Array, matrix: Array, bias_D: Array) -> tuple[Array, Array]:
+    """Vectors of words and of places whose sum is what concatenated positions make of both: [V, D] and [T, D].
+
+    [E ; P] Wᵀ + b, with W = [W₁ ; W₂]: [D, 2 D], is the sum of E W₁ᵀ and of P W₂ᵀ + b.
+    """
+    of_words_DD, of_places_DD = np.split(matrix.astype(np.float64), 2, axis=1)
+    places_TD = table_TD @ of_places_DD.T + bias_D
+    return (words_VD @ of_words_DD.T).astype(np.float32), places_TD.astype(np.float32)
 
 
 def sinusoids(n_positions: int, d_model: int, *, layout: Layout) -> Array:

@@ -4,6 +4,7 @@ from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture
 from attendo.interop.bart import BART, MBART
 from attendo.interop.bert import BERT, LABELLING_BERT, MASKED_BERT, PRETRAINED_BERT
+from attendo.interop.blenderbot import BLENDERBOT
 from attendo.interop.distilbert import DISTILBERT, LABELLING_DISTILBERT, MASKED_DISTILBERT
 from attendo.interop.folder import Folder
 from attendo.interop.gpt2 import GPT2
@@ -28,6 +29,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     MBART,
     M2M100,
     PEGASUS,
+    BLENDERBOT,
     T5,
     MASKED_BERT,
     PRETRAINED_BERT,

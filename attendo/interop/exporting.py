@@ -10,6 +10,7 @@ An imported model goes back to what it was. One that was trained here becomes th
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from attendo.bundle import Bundle, Weights, plain_json
 from attendo.drafting import EXTRA_LENGTH
+from attendo.engines.ctranslate2_model import added_positions
 from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture, Given, Orders
 from attendo.interop.architectures import ARCHITECTURES
@@ -27,9 +29,11 @@ from attendo.interop.given_back import START, order_now, tokenizer_files_now, wi
 from attendo.interop.importing import order_of_bundle
 from attendo.interop.labels import label_names, labels_in
 from attendo.interop.our_tokenizer import Around, tokenizer_files
+from attendo.interop.stacks import N_POSITIONS
 from attendo.interop.their_tokenizer import SETTINGS
 from attendo.interop.vocabulary import Order
 from attendo.models.settings import EncoderConfig, GPTConfig, ModelConfig, TransformerConfig
+from attendo.nn.positions import sinusoids
 from attendo.recipe import TaskName
 from attendo.storage import new_folder, require_new
 from attendo.text.tokenizer import BOS, EOS, PAD, UNK
@@ -157,13 +161,15 @@ def _with_start(files: dict[str, bytes], row: int) -> dict[str, bytes]:
 
 def _made(bundle: Bundle) -> _Export:
     """A model that was trained here, as the first architecture that it is one of."""
-    architecture, config, weights = counterpart(bundle.config.model, bundle.weights())
+    longest = bundle.config.data.max_length
+    limit = longest + EXTRA_LENGTH
+    n_positions = max(N_POSITIONS, limit + 2)  # <s> and </s> counted
+    architecture, config, weights = counterpart(bundle.config.model, bundle.weights(), n_positions=n_positions)
     if bundle.text is None:
         return _Export(architecture, config, weights, None, _labels(bundle), {}, {})
     pad, bos, eos, unk = controls = _controls(architecture, config)
     orders = _orders(architecture, config, controls)
     ids = {"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos}
-    longest = bundle.config.data.max_length
     encoder = config if isinstance(config, EncoderConfig) else None
     files = tokenizer_files(
         bundle.text,
@@ -177,11 +183,10 @@ def _made(bundle: Bundle) -> _Export:
     more: dict[str, Any] = {}
     if isinstance(config, TransformerConfig):
         ids["decoder_start_token_id"] = bos
-        limit = longest + EXTRA_LENGTH
         limit = limit if config.longest_target is None else min(limit, config.longest_target)
-        generation = {**ids, "num_beams": 1, "do_sample": False, "max_length": limit + 2}  # <s> and </s> counted
-        if usual := architecture.usual(config).get("max_position_embeddings"):  # sinusoids, which there have an end
-            more = {"max_position_embeddings": max(usual, limit + 2)}
+        generation = {**ids, "num_beams": 1, "do_sample": False, "max_length": limit + 2}
+        if "max_position_embeddings" in architecture.usual(config):  # sinusoids, which there have an end
+            more = {"max_position_embeddings": n_positions}
         # Their cache has as many layers as the encoder, so that a deeper decoder has to do without it.
         if config.n_decoder_layers > config.n_encoder_layers:
             generation["use_cache"] = False
@@ -223,9 +228,16 @@ def _controls(architecture: Architecture, config: ModelConfig) -> tuple[int, int
             )
 
 
-def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, ModelConfig, Weights]:
-    """The architecture that a model is one of, and the model, perhaps with its features in another order."""
+def counterpart(
+    config: ModelConfig, weights: Weights, *, n_positions: int
+) -> tuple[Architecture, ModelConfig, Weights]:
+    """The architecture that a model is one of, and the model, perhaps put down in another way that computes the same.
+
+    n_positions: how many there are to be where positions that have no end become a table.
+    """
     twins = [(config, weights)]
+    if isinstance(config, TransformerConfig) and config.positions == "sinusoidal-concatenated":
+        twins.append(_positions_added(config, weights, n_positions))
     if isinstance(config, TransformerConfig) and (config.positions, config.sinusoid_layout) == (
         "sinusoidal",
         "interleaved",
@@ -242,6 +254,26 @@ def counterpart(config: ModelConfig, weights: Weights) -> tuple[Architecture, Mo
                 return architecture, settings, tensors
             compared.append((architecture, reasons))
     raise _no_counterpart(compared)
+
+
+def _positions_added(config: TransformerConfig, weights: Weights, n_positions: int) -> tuple[ModelConfig, Weights]:
+    """The same model with a table of positions that is added: what stands beside the words is multiplied out.
+
+    Each side has a matrix of its own for that, so words have other vectors in the source, the target and the output.
+    """
+    table_TD = sinusoids(n_positions, config.d_model, layout=config.sinusoid_layout).numpy()
+    size = math.sqrt(config.d_model) if config.embedding_scale == "root" else 1.0
+    source_VD = weights["encoder.embedding.weight"]  # what is tied stands under the name that is met first
+    target_VD = weights.get("decoder.embedding.weight", source_VD)
+    made = {name: tensor for name, tensor in weights.items() if ".embedding.positions." not in name}
+    made["output.weight"] = weights.get("output.weight", target_VD)
+    for side, embedding_VD in (("encoder", source_VD), ("decoder", target_VD)):
+        place = f"{side}.embedding.positions"
+        learned = (weights[f"{place}.projection.{name}"].numpy() for name in ("weight", "bias"))
+        added = added_positions((size * embedding_VD).numpy(), table_TD, *learned)
+        made[f"{side}.embedding.weight"], made[f"{place}.weight"] = map(torch.from_numpy, added)
+    parts: dict[str, Any] = {"positions": "learned", "n_positions": n_positions, "position_offset": 0}
+    return dataclasses.replace(config, **parts, embedding_scale="one", tie_embeddings="none"), made
 
 
 def _sines_first(weights: Weights, d_model: int) -> Weights:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from attendo.interop.architecture import Architecture, Entry, Given, no_bias
-from attendo.interop.stacks import ONE_VOCABULARY, blocks, embeddings, sinusoids, sizes
+from attendo.interop.stacks import N_POSITIONS, ONE_VOCABULARY, blocks, embeddings, sinusoids, sizes
 from attendo.models.settings import TransformerConfig
 
 
@@ -25,6 +25,6 @@ M2M100 = Architecture(
     vocabularies=ONE_VOCABULARY,
     # Its positions are counted from the id of the padding on.
     required={"tie_word_embeddings": True, "pad_token_id": 1},
-    usual=lambda _: {"max_position_embeddings": 1024},
+    usual=lambda _: {"max_position_embeddings": N_POSITIONS},
     entries=_entries,
 )

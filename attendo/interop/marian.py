@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from attendo.interop.architecture import Architecture, Entry, Same, Setting, Tied, VocabularyRows
-from attendo.interop.stacks import OUTPUT, blocks, embeddings, logits_bias, sinusoids, sizes
+from attendo.interop.stacks import N_POSITIONS, OUTPUT, blocks, embeddings, logits_bias, sinusoids, sizes
 from attendo.models.settings import TransformerConfig
 
 
@@ -32,6 +32,6 @@ MARIAN = Architecture(
     ),
     vocabularies=(("source_vocab_size", "source", "vocab_size"), ("target_vocab_size", "target", "decoder_vocab_size")),
     required={"tie_word_embeddings": True},
-    usual=lambda _: {"max_position_embeddings": 1024},
+    usual=lambda _: {"max_position_embeddings": N_POSITIONS},
     entries=_entries,
 )

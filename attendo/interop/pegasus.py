@@ -3,12 +3,20 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attendo.errors import ForeignError
-from attendo.interop.architecture import Architecture, Entry, Same, Setting, Unused, VocabularyRows
-from attendo.interop.stacks import ONE_VOCABULARY, OUTPUT, SHARED, blocks, embeddings, logits_bias, sizes
+from attendo.interop.architecture import Architecture, Entry, Unused
+from attendo.interop.stacks import (
+    N_POSITIONS,
+    ONE_VOCABULARY,
+    TIED,
+    blocks,
+    embeddings,
+    embeddings_apart,
+    logits_bias,
+    sizes,
+)
 from attendo.models.settings import TransformerConfig
 from attendo.nn.positions import sinusoids
 
@@ -26,19 +34,11 @@ def _entries(config: TransformerConfig) -> Iterator[Entry]:
             )
         return sinusoids(n_positions, config.d_model, layout="halves")
 
-    yield from embeddings() if config.tie_embeddings == "all" else _apart()
+    yield from embeddings() if config.tie_embeddings == "all" else embeddings_apart()
     yield logits_bias()
     for side in ("encoder", "decoder"):
         yield Unused(f"model.{side}.embed_positions.weight", written=table)
     yield from blocks(config)
-
-
-def _apart() -> Iterator[Entry]:
-    """A matrix each for source, target and output; there is a fourth, which nobody reads."""
-    yield Same("encoder.embedding.weight", "model.encoder.embed_tokens.weight", VocabularyRows("source"))
-    yield Same("decoder.embedding.weight", "model.decoder.embed_tokens.weight", VocabularyRows("target"))
-    yield Same("output.weight", OUTPUT, VocabularyRows("target"))
-    yield Unused(SHARED, written=lambda said: torch.zeros(said["vocab_size"], said["d_model"]))
 
 
 PEGASUS = Architecture(
@@ -48,11 +48,8 @@ PEGASUS = Architecture(
     task="translate",
     kind=TransformerConfig,
     implied={"sinusoid_layout": "halves", "norm_place": "pre"},
-    settings=(
-        *sizes(activation="gelu", scale=False),
-        Setting("tie_embeddings", "tie_word_embeddings", True, words=(("all", True), ("none", False))),
-    ),
+    settings=(*sizes(activation="gelu", scale=False), TIED),
     vocabularies=ONE_VOCABULARY,
-    usual=lambda _: {"max_position_embeddings": 1024},
+    usual=lambda _: {"max_position_embeddings": N_POSITIONS},
     entries=_entries,
 )

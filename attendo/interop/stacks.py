@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import torch
+
 from attendo.interop.architecture import (
     ACTIVATIONS,
     Entry,
@@ -21,8 +23,11 @@ ONE_VOCABULARY: tuple[tuple[str, Side, str], ...] = (
     ("source_vocab_size", "source", "vocab_size"),
     ("target_vocab_size", "target", "vocab_size"),
 )
+N_POSITIONS = 1024  # of sinusoids, which have an end there; more where texts are longer
 SHARED = "model.shared.weight"
 OUTPUT = "lm_head.weight"
+# Whether source, target and output have one matrix or one each.
+TIED = Setting("tie_embeddings", "tie_word_embeddings", True, words=(("all", True), ("none", False)))
 
 
 def sizes(
@@ -49,6 +54,14 @@ def embeddings() -> Iterator[Entry]:
     yield Same("encoder.embedding.weight", SHARED, VocabularyRows("target"))
     for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", OUTPUT):
         yield Tied(name, to=SHARED)
+
+
+def embeddings_apart() -> Iterator[Entry]:
+    """A matrix each for source, target and output; there is a fourth, which nobody reads."""
+    yield Same("encoder.embedding.weight", "model.encoder.embed_tokens.weight", VocabularyRows("source"))
+    yield Same("decoder.embedding.weight", "model.decoder.embed_tokens.weight", VocabularyRows("target"))
+    yield Same("output.weight", OUTPUT, VocabularyRows("target"))
+    yield Unused(SHARED, written=lambda said: torch.zeros(said["vocab_size"], said["d_model"]))
 
 
 def logits_bias() -> Entry:

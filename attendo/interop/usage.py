@@ -3,6 +3,7 @@
                 source              a target begins with
     Marian      text </s>           <pad>                     (several target languages: >>de<< text </s>)
     Pegasus     text </s>           <pad>
+    Blenderbot  text </s>           <s>
     T5          text </s>           <pad>                     (the task is told in words before the text)
     BART        <s> text </s>       </s> <s>
     mBART-25    text </s> language  language
@@ -199,6 +200,7 @@ _USAGES: dict[str, Callable[[Folder, TheirTokenizer, Languages], Usage]] = {
     "marian": _marian,
     "t5": _t5,
     "pegasus": _plain,
+    "blenderbot": _plain,
     "bart": _bart,
     **{kind: _by_language(named) for kind, named in BY_LANGUAGE.items()},
     "bert": _bert,

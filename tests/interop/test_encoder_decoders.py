@@ -19,6 +19,7 @@ from attendo.engines.torch_engine import TorchEngine
 from attendo.errors import ForeignError
 from attendo.interop.architecture import Architecture, Orders
 from attendo.interop.bart import BART, MBART
+from attendo.interop.blenderbot import BLENDERBOT
 from attendo.interop.folder import open_folder
 from attendo.interop.m2m100 import M2M100
 from attendo.interop.marian import MARIAN
@@ -79,6 +80,11 @@ def pegasus(**more: Any) -> Any:
     return transformers.PegasusForConditionalGeneration(transformers.PegasusConfig(**SIZES, **ids, **more))
 
 
+def blenderbot(**more: Any) -> Any:
+    config = transformers.BlenderbotConfig(**SIZES, **FAIRSEQ, **more)
+    return transformers.BlenderbotForConditionalGeneration(config)
+
+
 def bart() -> Any:
     return transformers.BartForConditionalGeneration(transformers.BartConfig(**SIZES, **FAIRSEQ))
 
@@ -105,6 +111,8 @@ def t5_v1_1() -> Any:
 
 CASES: dict[str, tuple[Architecture, Any]] = {
     "marian": (MARIAN, lambda: marian(activation_function="swish", scale_embedding=True)),
+    "blenderbot": (BLENDERBOT, lambda: blenderbot(scale_embedding=True)),
+    "blenderbot-untied": (BLENDERBOT, lambda: blenderbot(tie_word_embeddings=False)),
     "pegasus": (PEGASUS, pegasus),
     "pegasus-untied": (PEGASUS, lambda: pegasus(tie_word_embeddings=False)),
     "bart": (BART, bart),

@@ -11,12 +11,15 @@ import transformers
 from safetensors.torch import load_file
 
 import attendo
-from attendo.bundle import Bundle
+from attendo.bundle import Bundle, weights_of
 from attendo.decoding.search import SearchOptions
 from attendo.errors import BundleError, ForeignError
-from attendo.interop.exporting import export_huggingface
+from attendo.interop.exporting import counterpart, export_huggingface
 from attendo.interop.importing import import_model
 from attendo.models.encoder_decoder import EncoderDecoder
+from attendo.models.family import build_model
+from attendo.models.settings import TransformerConfig
+from attendo.recipe import FEW_PASSES, choose
 from attendo.text.tokenizer import BOS, CONTROLS, EOS, PAD
 from tests.interop import models, tokenizers
 from tests.interop.foreign import randomise
@@ -28,6 +31,7 @@ from tests.untrained import tokenizer as own_tokenizer
 LIMIT = 13
 TEXTS = [" ".join(ENGLISH[:3]), ENGLISH[5], " ".join(ENGLISH[2:9]), "</s> is a text"]
 LEARNED = {"positions": "learned", "n_positions": 113, "position_offset": 2, "embedding_norm": True}
+CONCATENATED = {"positions": "sinusoidal-concatenated", "norm_place": "pre", "activation": "silu"}
 T5_PARTS = {
     "positions": "t5",
     "scoring": "dot",
@@ -42,6 +46,9 @@ OWN: dict[str, dict[str, Any]] = {
     "Marian": {"activation": "gelu", "n_decoder_layers": 3},
     "Pegasus": {"norm_place": "pre", "d_model": 33},
     "Pegasus, untied": {"norm_place": "pre", "activation": "silu", "tie_embeddings": "none"},
+    "Blenderbot": {"norm_place": "pre", "positions": "learned", "n_positions": 113, "activation": "gelu-tanh"},
+    "Blenderbot, of concatenated positions": CONCATENATED,
+    "Blenderbot, of those and untied": {**CONCATENATED, "tie_embeddings": "none", "embedding_scale": "one"},
     "BART": {**LEARNED, "embedding_scale": "one"},
     "mBART": {**LEARNED, "norm_place": "pre"},
     "M2M100": {"sinusoid_layout": "fairseq", "norm_place": "pre", "output_bias": False},
@@ -140,9 +147,19 @@ class TestModelsThatWereTrainedHere:
         assert model.generation_config.max_length == max_length + 52  # with <s> and </s>
 
 
+@pytest.mark.parametrize("passes", [1, 18, 120])
+def test_what_auto_chooses_has_a_counterpart(passes: float) -> None:
+    parts = choose("auto", pairs=29_000, passes=passes)["model"]
+    config = TransformerConfig(**{**parts, "source_vocab_size": 37, "target_vocab_size": 37})
+    architecture, there, weights = counterpart(config, weights_of(build_model(config)), n_positions=41)
+    assert architecture.name == ("Pegasus" if passes < FEW_PASSES else "Blenderbot")
+    assert weights.keys() == weights_of(build_model(there)).keys()
+
+
 @pytest.mark.parametrize(
     ("parts", "named"),
     [
+        ({"positions": "sinusoidal-concatenated", "norm_place": "post"}, "model.norm_place = 'post'"),
         ({"positions": "rotary"}, "model.positions = 'rotary'"),
         ({"share_layers": "all"}, "model.share_layers = 'all'"),
         ({"activation": "relu2"}, "model.activation = 'relu2'"),
