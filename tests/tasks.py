@@ -41,7 +41,15 @@ def tiny(data: dict[str, Any], **groups: Any) -> dict[str, Any]:
     """Settings of a model that takes a few milliseconds a step; further groups are merged over them."""
     settings = {
         "data": data,
-        "model": {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 32, "d_ff": 64, "n_heads": 2},
+        "model": {
+            "n_encoder_layers": 1,
+            "n_decoder_layers": 1,
+            "d_model": 32,
+            "d_ff": 64,
+            "n_heads": 2,
+            "activation": "relu",
+            "positions": "sinusoidal",
+        },
         "training": {
             "optimizer": "adam",
             "label_smoothing": 0.1,

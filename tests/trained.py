@@ -20,6 +20,8 @@ TINY_SETTINGS: dict[str, Any] = {
         "d_ff": 48,
         "n_heads": 2,
         "residual_dropout": 0.0,
+        "activation": "relu",
+        "positions": "sinusoidal",
     },
 }
 
