@@ -137,8 +137,6 @@ def describe() -> dict[str, str | int]:
     """The conditions of a run, for its record."""
     import torch
 
-    from attendo import native
-
     return {
         "platform": platform.platform(),
         "processor": _processor(),
@@ -158,16 +156,6 @@ def cores() -> int:
         return max(1, min(allowed, int(quota) // int(period)))
     except (OSError, ValueError):  # there is no such limit
         return allowed
-
-
-def usual_speed(device: "torch.device") -> float:
-    """Tokens a second that the preset `tiny` is trained with, about: of one kind of core, and a guess for GPUs."""
-    if device.type != "cpu":
-        return 200_000.0
-    library = native.name()
-    if library is None:
-        return 6_000.0 * cores()
-    return (12_000.0 if native.multiplies_bfloat16(library) else 9_000.0) * cores()
 
 
 def free_memory() -> int | None:

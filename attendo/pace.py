@@ -5,14 +5,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
 from attendo import machine
+from attendo.config import from_dict, merge
 from attendo.data.loader import Pairs
+from attendo.data.store import PairStore, Side
 from attendo.errors import AttendoError, ConfigError
-from attendo.recipe import RunConfig
-from attendo.teamwork import Work, weights_to_send, working_team
+from attendo.recipe import RunConfig, choose
+from attendo.teamwork import Work, training_model, weights_to_send, working_team
 from attendo.training.settings import TrainingConfig
 from attendo.training.team import Team
 from attendo.training.trial import Trial, try_steps
@@ -24,6 +27,11 @@ WORTH_SECONDS = 90.0  # a run shorter than this is not worth the time to compare
 # The share of the time that a variant must not exceed for what was best before it to be given up.
 FASTER_PRECISION = 0.9  # it also rounds more
 FASTER_SPLIT = 1.1  # even if a little slower in a trial: later on other programs hold up processes less than threads
+
+# What the speed of a machine is told by: the preset `tiny` with pairs of a usual length, and so many pieces.
+GAUGE_PIECES, GAUGE_PAIRS, GAUGE_LENGTH = 6_000, 2_000, 15
+GAUGE_SECONDS, GAUGE_SHARE = 2.0, 0.01  # it takes at most, of the minutes allowed
+TOGETHER = 0.9  # of what cores do that need not wait for each other
 
 FEWEST_TOKENS = 256  # of a batch for each process: with less it only waits for the others
 
@@ -47,6 +55,39 @@ def variant_in_words(training: TrainingConfig) -> str:
     processes, threads = training.processes or 1, training.threads or 1
     words = f"{processes} process{'es' if processes > 1 else ''} of {threads} thread{'s' if threads > 1 else ''}"
     return words if training.mixed_precision == "off" else f"{words}, {training.mixed_precision}"
+
+
+def speed_of_tiny(device: torch.device, *, minutes: float) -> float:
+    """Tokens a second that this machine trains the preset `tiny` with, about: a few steps of one core, or of a GPU.
+
+    How often there is time to read a corpus follows from it, and from that what to choose, long before what is chosen
+    can be measured itself.
+    """
+    cpu, pieces = device.type == "cpu", GAUGE_PIECES
+    split = {"processes": 1, "mixed_precision": "bfloat16" if machine.has_bfloat16(device) else "off"}
+    vocabularies = {"source_vocab_size": pieces, "target_vocab_size": pieces}
+    values = merge(choose("tiny", pairs=1), {"data": {"source": ""}, "model": vocabularies, "training": split})
+    config = from_dict(RunConfig, values)
+    generator = np.random.default_rng(config.seed)
+    lengths = generator.integers(1, 2 * GAUGE_LENGTH, size=(2, GAUGE_PAIRS))
+    source, target = (
+        Side(generator.integers(300, pieces, size=side.sum(), dtype=np.uint32), np.cumsum(side)) for side in lengths
+    )
+    before = torch.get_rng_state()
+    with machine.using_threads(1 if cpu else None):
+        trial = try_steps(
+            training_model(config, device),
+            PairStore(source, target),
+            config.training,
+            seed=config.seed,
+            device=device,
+            team=Team(),
+            steps=SHORT[0],
+            seconds=min(GAUGE_SECONDS, GAUGE_SHARE * 60 * minutes),
+        )
+    torch.set_rng_state(before)
+    cores = machine.cores() if cpu else 1
+    return cores * (TOGETHER if cores > 1 else 1.0) / trial.seconds_per_token
 
 
 def find_pace(

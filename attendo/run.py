@@ -33,7 +33,7 @@ from attendo.evaluation.report import training_report
 from attendo.models.transformer import parameter_table
 from attendo.nn.adapters import merged
 from attendo.nn.low_rank import merge_adapters, written
-from attendo.pace import Pace, find_pace, settled
+from attendo.pace import Pace, find_pace, settled, speed_of_tiny
 from attendo.plan import SLOWER, bound, next_folder, seconds_left, with_effort
 from attendo.recipe import TASKS, DataConfig, Effort, RecipeName, RunConfig, TaskName, TokenizerConfig
 from attendo.reporting import Reporter, Silent, duration
@@ -115,7 +115,9 @@ def _train(
     chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     corpus = task.prepare(data, tokenizer, start, path.parent / ".cache", reporter)
-    config = task.resolve(settings, preset, data, corpus, start, speed=machine.usual_speed(chosen_device))
+    minutes = settings.get("training", {}).get("minutes")
+    speed = math.nan if minutes is None or start is not None else speed_of_tiny(chosen_device, minutes=minutes)
+    config = task.resolve(settings, preset, data, corpus, start, speed=speed)
     pairs = task.examples(corpus, config)
 
     def bounded(training: TrainingConfig, seconds: float) -> TrainingConfig:
@@ -159,6 +161,8 @@ def _train(
         texts["interop.json"] = plain_json(interop)
     bundle = create_bundle(path, config=config, tokenizers=corpus.tokenizers, texts=texts)
     times = {"seconds_per_step": pace.seconds, "seconds_allowed": allowed}
+    if not math.isnan(speed):
+        times["speed_of_tiny"] = speed
     bundle.log({"event": "started", "step": -1, "said": said.split("\n"), **times, **facts})
     return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).go(Progress())
 

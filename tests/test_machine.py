@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from attendo import machine, native
+from attendo import machine
 from attendo.errors import ConfigError
 
 
@@ -163,16 +163,3 @@ def test_cuda_is_asked_for_only_where_it_could_be(devices, monkeypatch, tmp_path
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: found)
     monkeypatch.setattr(machine, "_has_driver", lambda: driver)
     assert machine.has_cuda() is asked
-
-
-def test_the_usual_speed_knows_the_kernels(monkeypatch):
-    cpu = torch.device("cpu")
-    monkeypatch.setattr(machine, "cores", lambda: 3)
-    monkeypatch.setattr(native, "multiplies_bfloat16", lambda name: name == "avx512")
-    speeds = []
-    for name in (None, "avx2", "avx512"):
-        monkeypatch.setattr(native, "name", lambda name=name: name)
-        speeds.append(machine.usual_speed(cpu))
-    assert speeds == sorted(speeds)
-    assert len(set(speeds)) == 3
-    assert machine.usual_speed(torch.device("cuda")) > speeds[-1]

@@ -11,7 +11,7 @@ import torch
 from attendo import machine, pace
 from attendo.config import from_dict
 from attendo.errors import ConfigError
-from attendo.recipe import RunConfig
+from attendo.recipe import RunConfig, choose
 from attendo.training.settings import TrainingConfig
 from attendo.training.team import Team
 from attendo.training.trial import Trial
@@ -166,3 +166,31 @@ def test_an_earlier_run_goes_on_as_it_began() -> None:
     """Its settings have neither processes nor threads."""
     run = config()
     assert pace.settled(replace(run, training=replace(run.training, steps=5)), CPU, Team()).processes == 1
+
+
+def test_the_speed_of_a_machine_is_that_of_tiny_on_each_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def steps(model: Any, pairs: Any, training: TrainingConfig, *, seconds: float, **_: Any) -> Trial:
+        assert sum(parameter.numel() for parameter in model.parameters()) < 2_500_000
+        assert training.batch_tokens == choose("tiny", pairs=1)["training"]["batch_tokens"]
+        assert pairs.batch([0, 1]).n_tokens > 0
+        assert torch.get_num_threads() == 1
+        asked.append(seconds)
+        return Trial(tokens=1_000, steps=1, seconds=0.1)
+
+    asked: list[float] = []
+    monkeypatch.setattr(pace, "try_steps", steps)
+    for cores, speed in ((1, 10_000), (3, 27_000)):
+        monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
+        assert pace.speed_of_tiny(CPU, minutes=150) == pytest.approx(speed)
+    pace.speed_of_tiny(CPU, minutes=0.5)
+    assert asked == [2.0, 2.0, pytest.approx(0.3)]  # no more than a hundredth of the time
+
+
+def test_measuring_the_speed_leaves_chance_as_it_was() -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    assert pace.speed_of_tiny(CPU, minutes=0.01) > 0
+    assert torch.equal(torch.rand(3), expected)
