@@ -52,13 +52,14 @@ from attendo.config import merge
 from attendo.data.prepare import open_prepared
 from attendo.errors import TrainingError
 from attendo.plan import misfit
-from attendo.recipe import MINUTES, RecipeName
+from attendo.recipe import FEW_PASSES, MINUTES, RecipeName, choose
 from attendo.sample.corpus import write_sample
 from attendo.storage import write_file
 from attendo.text.corpus import read_lines
 from benchmarks.runs import add_data, minutes, minutes_in_all, multi30k, parsed, trained, write_result
 
 Pairs = list[tuple[str, str]]
+Parts = dict[str, dict[str, Any]]  # settings by what they exchange or add
 
 SIZES = (1_000, 5_000, 29_000)
 SAMPLE = 200_000
@@ -89,34 +90,56 @@ RECIPES: dict[str, tuple[str, RecipeName, dict[str, Any]]] = {
     ),
 }
 
-# What --effort quick has, each exchanged for what a plain run has. What the average is worth, every run says itself.
-WITHOUT: dict[str, dict[str, Any]] = {
-    "without nothing": {},
-    "without related embeddings": {"training": {"embeddings": "random"}},
-    "without embeddings of their own for input and output": {"model": {"tie_embeddings": "all"}},
+# What --effort quick has, each exchanged for what a plain run has: for a few passes, and for more of them, which it
+# comes to on a faster machine. What the average is worth, every run says itself.
+WHOLE = "without nothing"
+FOR_BOTH: Parts = {
     "without SiLU (with ReLU)": {"model": {"activation": "relu"}},
     "without norms before the layers (with norms after)": {"model": {"norm_place": "post"}},
-    "without small batches (with 2,048 tokens)": {"training": {"batch_tokens": 2048}},
-    "without the little dropout there is": {"model": {"residual_dropout": 0.0}},
+    "without dropout": {"model": {"residual_dropout": 0.0}},
     "without the cosine schedule (with the paper's)": {
         "training": {"schedule": "paper", "learning_rate": 1.0, "warmup_steps": 1000}
     },
     "without label smoothing": {"training": {"label_smoothing": 0.0}},
     "without clipping": {"training": {"clip_norm": 0.0}},
 }
+FOR_FEW: Parts = {
+    "without related embeddings": {"training": {"embeddings": "random"}},
+    "without embeddings of their own for input and output": {"model": {"tie_embeddings": "all"}},
+    "without small batches (with 2,048 tokens)": {"training": {"batch_tokens": 2048}},
+}
+FOR_MORE: Parts = {
+    "without Muon and weight decay (with Adam)": {"training": {"optimizer": "adam", "weight_decay": 0.0}},
+    "without weight decay": {"training": {"weight_decay": 0.0}},
+    "without more label smoothing (with 0.1)": {"training": {"label_smoothing": 0.1}},
+    "without positions beside the embeddings (with them added)": {"model": {"positions": "sinusoidal"}},
+}
 AVERAGE = "without the average of checkpoints"
 # What it does not have.
-WITH: dict[str, dict[str, Any]] = {
-    "with dropout 0.2": {"model": {"residual_dropout": 0.2}},
-    "with Muon": {"training": {"optimizer": "muon"}},
-    "with a moving average of the weights (0.999)": {"training": {"ema": 0.999}},
+WITH: Parts = {
     "with word dropout 0.1": {"model": {"word_dropout": 0.1}},
     "with BPE-dropout 0.1": {"training": {"bpe_dropout": 0.1}},
     "with R-Drop (α = 3), half as often": {"training": {"r_drop": 3.0}},
+    "with a moving average of the weights (0.999)": {"training": {"ema": 0.999}},
     "with the stable schedule": {"training": {"schedule": "stable"}},
+}
+WITH_FEW: Parts = {
+    "with dropout 0.2": {"model": {"residual_dropout": 0.2}},
+    "with Muon": {"training": {"optimizer": "muon"}},
     "with positions beside the embeddings, not added": {"model": {"positions": "sinusoidal-concatenated"}},
 }
-PARTS = WITHOUT | WITH
+WITH_MORE: Parts = {
+    "with dropout 0.3": {"model": {"residual_dropout": 0.3}},
+    "with related embeddings": {"training": {"embeddings": "related"}},
+    "with embeddings of their own for input and output": {"model": {"tie_embeddings": "none"}},
+}
+
+
+def parts(epochs: float) -> Parts:
+    """What is exchanged or added in runs of so many passes, by name; first what is not touched."""
+    few = epochs < FEW_PASSES
+    without, more = (FOR_FEW, WITH_FEW) if few else (FOR_MORE, WITH_MORE)
+    return {WHOLE: {}} | without | FOR_BOTH | WITH | more
 
 
 def main() -> None:
@@ -127,13 +150,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=MINUTES["quick"], help="of each run")
     parser.add_argument("--epochs", type=float, help="ablation: of each run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2], help="ablation: of the runs")
-    parser.add_argument("--part", choices=list(PARTS), action="append", help="ablation: only this, or these")
+    parser.add_argument("--part", action="append", help="ablation: only this, or these; by name")
     parser.add_argument(
         "--recipes", choices=list(RECIPES), nargs="+", default=list(RECIPES), help="chinese: only these"
     )
     arguments = parsed(parser)
     if arguments.what in ("ablation", "one") and arguments.epochs is None:
         parser.error("give --epochs, as many as a run of --effort quick comes to on an idle machine")
+    if strange := set(arguments.part or ()) - set(parts(arguments.epochs or 0.0)):
+        parser.error(f"no such part: {', '.join(strange)}. There are: {'; '.join(parts(arguments.epochs))}.")
     arguments.out.mkdir(parents=True, exist_ok=True)
     works = {"sizes": sizes, "ablation": ablation, "adapting": adapting, "chinese": chinese, "one": one}
     works[arguments.what](arguments)
@@ -170,8 +195,7 @@ def sizes(arguments: argparse.Namespace) -> None:
 
 
 def ablation(arguments: argparse.Namespace) -> None:
-    whole, *_ = PARTS
-    names = [whole, *(name for name in arguments.part or PARTS if name != whole)]
+    names = [WHOLE, *(name for name in arguments.part or parts(arguments.epochs) if name != WHOLE)]
     todo = [(name, seed) for seed in arguments.seeds for name in names]
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     running: dict[int, subprocess.Popen[bytes]] = {}
@@ -192,10 +216,10 @@ def ablation(arguments: argparse.Namespace) -> None:
         for process in running.values():
             process.wait()
     found = {name: [figure_of(arguments.out, name, seed) for seed in arguments.seeds] for name in names}
-    if None not in found[whole]:
-        found[AVERAGE] = [best_checkpoint(arguments.out, whole, seed) for seed in arguments.seeds]
-    signature = open_bundle(folder_of(arguments.out, whole, arguments.seeds[0])).scores()["validation"]["bleu"]
-    reached = known(found[whole])
+    if None not in found[WHOLE]:
+        found[AVERAGE] = [best_checkpoint(arguments.out, WHOLE, seed) for seed in arguments.seeds]
+    signature = open_bundle(folder_of(arguments.out, WHOLE, arguments.seeds[0])).scores()["validation"]["bleu"]
+    reached = known(found[WHOLE])
     table = [
         f"| | validation BLEU, beam 5: mean of seeds {', '.join(map(str, arguments.seeds))} | each | difference |",
         "|---|---|---|---|",
@@ -204,7 +228,7 @@ def ablation(arguments: argparse.Namespace) -> None:
         each = ", ".join("diverged" if one is None else f"{one:.1f}" for one in figures)
         told = known(figures)
         cells = f"{mean(told):.1f} | {each} | {mean(told) - mean(reached):+.1f}" if told else f" | {each} | "
-        table.append(f"| {'all of it' if name == whole else name} | {cells} |")
+        table.append(f"| {'all of it' if name == WHOLE else name} | {cells} |")
     table += ["", f"{arguments.epochs:g} passes each; {cell(signature['signature'])}."]
     write_result(arguments.out, "What each part is worth", table, found)
 
@@ -219,7 +243,7 @@ def start_one(arguments: argparse.Namespace, name: str, seed: int, core: int) ->
 def one(arguments: argparse.Namespace) -> None:
     """One run of `ablation`: what is chosen for so few passes, with one part exchanged."""
     name, seed = arguments.part[0], arguments.seeds[0]
-    out, part = folder_of(arguments.out, name, seed), PARTS[name]
+    out, part = folder_of(arguments.out, name, seed), parts(arguments.epochs)[name]
     training = {
         "epochs": arguments.epochs / (2 if part.get("training", {}).get("r_drop") else 1),
         "processes": 1,
@@ -228,10 +252,12 @@ def one(arguments: argparse.Namespace) -> None:
         "patience": 0,
     }
     settings = {"data": multi30k(arguments.data, "en", "de"), "training": training, "seed": seed}
+    # For R-Drop, too, which makes half of them: `auto` itself would choose for half.
+    chosen = choose("auto", pairs=SIZES[-1], passes=arguments.epochs)
     if diverged(out).exists():
         return
     try:
-        trained(out, merge(settings, part), Terminal())
+        trained(out, merge(chosen, settings, part), Terminal(), preset="tiny")
     except TrainingError as error:
         write_file(diverged(out), f"{error}\n")
 
