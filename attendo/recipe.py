@@ -33,13 +33,13 @@ USED_BY: dict[TaskName, tuple[str, str]] = {
 Effort = Literal["quick", "normal", "thorough"]
 MINUTES: dict[Effort, float] = {"quick": 10.0, "normal": 60.0, "thorough": 150.0}  # from first file to last score
 
-FEW_PASSES, MANY_PASSES = 18.0, 120.0  # over the data
+FEW_PASSES, SEVERAL_PASSES, MANY_PASSES = 18.0, 45.0, 120.0  # over the data
 ENOUGH_PAIRS = 20_000  # for a wider model, which would learn fewer by heart
 FEWEST_PASSES = 2.0  # for which it pays to take a larger model
 COSTS = {"small": 7.0, "base": 40.0, "big": 130.0}  # times as long as `tiny` takes for the same text
 # The more often a model reads the same text, the more of it has to be left out: passes below which a rate of dropout is
 # enough.
-DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (45.0, 0.2), (MANY_PASSES, 0.25), (math.inf, 0.3))
+DROPOUTS = ((FEW_PASSES, 0.1), (30.0, 0.15), (SEVERAL_PASSES, 0.2), (MANY_PASSES, 0.25), (math.inf, 0.3))
 OTHER_SIZES = {"rnn": recurrent_sizes, "conv": convolutional_sizes}  # of the kinds of translators but Transformers
 
 VOCABULARY = Rule(
@@ -147,11 +147,11 @@ def choose(
 
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
     that size; a small one also as much dropout as the passes need, for a few passes what learns fastest, for more Muon,
-    whose steps take longer and learn more, smoothed and decayed more. Where the passes are more than it has use for,
-    each takes twice as long: wider, or, where the pairs are too few for that, with R-Drop, which sees each batch twice.
-    A size by name takes its own. `passes` None: as many as are useful. `kind`: of the model. `adapt`: this model is
-    trained already, and is to stay close to what it is; with `adapters` it does that by itself, and they may learn
-    fast.
+    whose steps take longer and learn more, smoothed and decayed more, and for several passes positions beside the
+    embeddings. Where the passes are more than it has use for, each takes twice as long: wider, or, where the pairs are
+    too few for that, with R-Drop, which sees each batch twice. A size by name takes its own. `passes` None: as many as
+    are useful. `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it is; with
+    `adapters` it does that by itself, and they may learn fast.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
@@ -176,8 +176,9 @@ def choose(
             model |= {"tie_embeddings": "none"}
             training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
         else:
-            model |= {"positions": "sinusoidal-concatenated"}
             training |= {"optimizer": "muon", "weight_decay": 0.1, "label_smoothing": 0.2}
+        if FEW_PASSES <= passes < SEVERAL_PASSES:  # ahead at first, behind later
+            model |= {"positions": "sinusoidal-concatenated"}
         if passes >= MANY_PASSES and pairs >= ENOUGH_PAIRS:
             model |= {"d_model": 192, "d_ff": 512}
             training |= {"learning_rate": 0.0033}

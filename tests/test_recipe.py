@@ -71,11 +71,22 @@ def test_few_passes_take_what_learns_fastest() -> None:
     assert (few.optimizer, many.optimizer) == ("adam", "muon")
 
 
-def test_a_small_model_has_silu_and_for_more_than_a_few_passes_positions_beside_the_embeddings() -> None:
-    few, more, wide = (config_of("auto", pairs=29_000, passes=passes).model for passes in (FEW_PASSES - 1, 18, 120))
-    for model, positions in ((few, "sinusoidal"), (more, "sinusoidal-concatenated"), (wide, "sinusoidal-concatenated")):
-        assert isinstance(model, TransformerConfig)
-        assert (model.activation, model.positions) == ("silu", positions)
+@pytest.mark.parametrize(
+    ("passes", "positions"),
+    [
+        (17, "sinusoidal"),
+        (18, "sinusoidal-concatenated"),
+        (44, "sinusoidal-concatenated"),
+        (45, "sinusoidal"),
+        (120, "sinusoidal"),
+    ],
+)
+def test_a_small_model_has_silu_and_for_several_passes_positions_beside_the_embeddings(
+    passes: float, positions: str
+) -> None:
+    model = config_of("auto", pairs=29_000, passes=passes).model
+    assert isinstance(model, TransformerConfig)
+    assert (model.activation, model.positions) == ("silu", positions)
 
 
 def test_what_is_read_often_is_kept_from_being_learned_by_heart() -> None:
