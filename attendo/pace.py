@@ -17,6 +17,7 @@ from attendo.errors import AttendoError, ConfigError
 from attendo.recipe import RunConfig, choose
 from attendo.teamwork import Work, training_model, weights_to_send, working_team
 from attendo.training.settings import TrainingConfig
+from attendo.training.state import generators, restore_generators
 from attendo.training.team import Team
 from attendo.training.trial import Trial, try_steps
 
@@ -73,7 +74,7 @@ def speed_of_tiny(device: torch.device, *, minutes: float) -> float:
     source, target = (
         Side(generator.integers(300, pieces, size=side.sum(), dtype=np.uint32), np.cumsum(side)) for side in lengths
     )
-    before = torch.get_rng_state()
+    before = generators()
     with machine.using_threads(1 if cpu else None):
         trial = try_steps(
             training_model(config, device),
@@ -85,7 +86,7 @@ def speed_of_tiny(device: torch.device, *, minutes: float) -> float:
             steps=SHORT[0],
             seconds=min(GAUGE_SECONDS, GAUGE_SHARE * 60 * minutes),
         )
-    torch.set_rng_state(before)
+    restore_generators(before)
     cores = machine.cores() if cpu else 1
     return cores * (TOGETHER if cores > 1 else 1.0) / trial.seconds_per_token
 

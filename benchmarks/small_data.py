@@ -157,8 +157,9 @@ def main() -> None:
     arguments = parsed(parser)
     if arguments.what in ("ablation", "one") and arguments.epochs is None:
         parser.error("give --epochs, as many as a run of --effort quick comes to on an idle machine")
-    if strange := set(arguments.part or ()) - set(parts(arguments.epochs or 0.0)):
-        parser.error(f"no such part: {', '.join(strange)}. There are: {'; '.join(parts(arguments.epochs))}.")
+    known_parts = parts(arguments.epochs or 0.0)
+    if strange := set(arguments.part or ()) - set(known_parts):
+        parser.error(f"no such part: {', '.join(strange)}. There are: {'; '.join(known_parts)}.")
     arguments.out.mkdir(parents=True, exist_ok=True)
     works = {"sizes": sizes, "ablation": ablation, "adapting": adapting, "chinese": chinese, "one": one}
     works[arguments.what](arguments)
