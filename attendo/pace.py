@@ -16,7 +16,7 @@ from attendo.data.store import PairStore, Side
 from attendo.errors import AttendoError, ConfigError
 from attendo.recipe import RunConfig, choose
 from attendo.teamwork import Work, training_model, weights_to_send, working_team
-from attendo.training.settings import TrainingConfig
+from attendo.training.settings import Precision, TrainingConfig
 from attendo.training.state import generators, restore_generators
 from attendo.training.team import Team
 from attendo.training.trial import Trial, try_steps
@@ -31,7 +31,8 @@ FASTER_SPLIT = 1.1  # even if a little slower in a trial: later on other program
 
 # What the speed of a machine is told by: the preset `tiny` with pairs of a usual length, and so many pieces.
 GAUGE_PIECES, GAUGE_PAIRS, GAUGE_LENGTH = 6_000, 2_000, 15
-GAUGE_SECONDS, GAUGE_SHARE = 2.0, 0.01  # it takes at most, of the minutes allowed
+GAUGE_SECONDS = 2.0  # it takes at most, in each precision
+GAUGE_SHARE = 0.01  # of the minutes allowed it takes at most
 TOGETHER = 0.9  # of what cores do that need not wait for each other
 
 FEWEST_TOKENS = 256  # of a batch for each process: with less it only waits for the others
@@ -61,12 +62,15 @@ def variant_in_words(training: TrainingConfig) -> str:
 def speed_of_tiny(device: torch.device, *, minutes: float) -> float:
     """Tokens a second that this machine trains the preset `tiny` with, about: a few steps of one core, or of a GPU.
 
+    In the precision that is faster, which a run will find as well.
+
     How often there is time to read a corpus follows from it, and from that what to choose, long before what is chosen
     can be measured itself.
     """
     cpu, pieces = device.type == "cpu", GAUGE_PIECES
-    split = {"processes": 1, "mixed_precision": "bfloat16" if machine.has_bfloat16(device) else "off"}
+    precisions: tuple[Precision, ...] = ("off", "bfloat16") if machine.has_bfloat16(device) else ("off",)
     vocabularies = {"source_vocab_size": pieces, "target_vocab_size": pieces}
+    split = {"processes": 1, "mixed_precision": "off"}
     values = merge(choose("tiny", pairs=1), {"data": {"source": ""}, "model": vocabularies, "training": split})
     config = from_dict(RunConfig, values)
     generator = np.random.default_rng(config.seed)
@@ -76,19 +80,23 @@ def speed_of_tiny(device: torch.device, *, minutes: float) -> float:
     )
     before = generators()
     with machine.using_threads(1 if cpu else None):
-        trial = try_steps(
-            training_model(config, device),
-            PairStore(source, target),
-            config.training,
-            seed=config.seed,
-            device=device,
-            team=Team(),
-            steps=SHORT[0],
-            seconds=min(GAUGE_SECONDS, GAUGE_SHARE * 60 * minutes),
-        )
+        model = training_model(config, device)
+        trials = [
+            try_steps(
+                model,
+                PairStore(source, target),
+                replace(config.training, mixed_precision=precision),
+                seed=config.seed,
+                device=device,
+                team=Team(),
+                steps=SHORT[0],
+                seconds=min(GAUGE_SECONDS, GAUGE_SHARE * 60 * minutes / len(precisions)),
+            )
+            for precision in precisions
+        ]
     restore_generators(before)
     cores = machine.cores() if cpu else 1
-    return cores * (TOGETHER if cores > 1 else 1.0) / trial.seconds_per_token
+    return cores * (TOGETHER if cores > 1 else 1.0) / min(trial.seconds_per_token for trial in trials)
 
 
 def find_pace(

@@ -177,15 +177,22 @@ def test_the_speed_of_a_machine_is_that_of_tiny_on_each_core(
         assert pairs.batch([0, 1]).n_tokens > 0
         assert torch.get_num_threads() == 1
         asked.append(seconds)
-        return Trial(tokens=1_000, steps=1, seconds=0.1)
+        return Trial(tokens=1_000, steps=1, seconds=took[training.mixed_precision])
 
     asked: list[float] = []
+    took = {"off": 0.1, "bfloat16": 0.05}
     monkeypatch.setattr(pace, "try_steps", steps)
+    monkeypatch.setattr(machine, "has_bfloat16", lambda _: False)
     for cores, speed in ((1, 10_000), (3, 27_000)):
         monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
         assert pace.speed_of_tiny(CPU, minutes=150) == pytest.approx(speed)
     pace.speed_of_tiny(CPU, minutes=0.5)
     assert asked == [2.0, 2.0, pytest.approx(0.3)]  # no more than a hundredth of the time
+    monkeypatch.setattr(machine, "has_bfloat16", lambda _: True)
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+    for took["bfloat16"], speed in ((0.05, 20_000), (0.2, 10_000)):  # which is slower where only torch has it
+        assert pace.speed_of_tiny(CPU, minutes=0.5) == pytest.approx(speed)
+    assert asked[3:] == [pytest.approx(0.15)] * 4
 
 
 def test_measuring_the_speed_leaves_chance_as_it_was() -> None:

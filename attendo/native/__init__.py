@@ -13,7 +13,7 @@ from typing import Any
 
 OFF = "ATTENDO_NATIVE"  # the variable that turns it off, by the value 0
 LANES = {"avx512": 16, "avx2": 8, "plain": 4}  # the libraries, the fastest first, with floats in a register
-VERSION = 2  # of the functions, as kernels.c says it
+VERSION = 3  # of the functions, as kernels.c says it
 
 Signatures = Mapping[str, list[Any]]  # the types of each function's arguments
 
@@ -38,9 +38,12 @@ def lanes() -> int:
 
 
 @functools.cache
-def multiplies_bfloat16(name: str) -> bool:
-    """Whether this library has products of bfloat16, and the processor, too."""
-    return bool(_asked(name, "has_bfloat16"))
+def bfloat16(name: str) -> str | None:
+    """How this library multiplies bfloat16 on this processor, as the names of its functions end: the fastest way.
+
+    `tiles` is AMX, `bfloat16` AVX512-BF16; None: it does not, or the processor does not.
+    """
+    return next((way for way in ("tiles", "bfloat16") if _asked(name, f"has_{way}")), None)
 
 
 def _asked(name: str, function: str) -> int:

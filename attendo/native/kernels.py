@@ -40,21 +40,18 @@ _ARGUMENTS: native.Signatures = {
     "packed_linear": [*[_pointer] * 4, *[_long] * 4],
     "linear_backward": [*[_pointer] * 6, *[_long] * 3, ctypes.c_int],
 }
-_LOW = "_bfloat16"  # ends the name of a function that multiplies in bfloat16
-_ARGUMENTS_LOW: native.Signatures = {
-    name + _LOW: _ARGUMENTS[name] for name in ("linear", "linear_backward", "cross_entropy")
-}
+_IN_BFLOAT16 = ("linear", "linear_backward", "cross_entropy")  # there are these for products of bfloat16 as well
 
 
 @functools.cache
-def _opened(name: str) -> ctypes.CDLL:
-    return native.opened(name, {**_ARGUMENTS, **(_ARGUMENTS_LOW if native.multiplies_bfloat16(name) else {})})
+def _opened(name: str, low: str | None) -> ctypes.CDLL:
+    return native.opened(name, {**_ARGUMENTS, **{f"{one}_{low}": _ARGUMENTS[one] for one in _IN_BFLOAT16 if low}})
 
 
 def _library() -> ctypes.CDLL:
     chosen = native.name()
     assert chosen is not None  # otherwise `serves` is False
-    return _opened(chosen)
+    return _opened(chosen, native.bfloat16(chosen))
 
 
 def serves(*tensors: Tensor) -> bool:
@@ -74,13 +71,7 @@ def serves(*tensors: Tensor) -> bool:
 
 
 def _serves_autocast(library: str) -> bool:
-    return torch.get_autocast_dtype("cpu") == torch.bfloat16 and native.multiplies_bfloat16(library) and not _has_amx()
-
-
-@functools.cache
-def _has_amx() -> bool:
-    """Whether torch multiplies bfloat16 by AMX here, which is faster than anything below."""
-    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+    return torch.get_autocast_dtype("cpu") == torch.bfloat16 and native.bfloat16(library) is not None
 
 
 def wants_bfloat16() -> bool:
@@ -89,7 +80,9 @@ def wants_bfloat16() -> bool:
 
 
 def _multiplying(name: str, low: bool) -> Callable[..., None]:
-    function: Callable[..., None] = getattr(_library(), name + _LOW if low else name)
+    function: Callable[..., None] = getattr(
+        _library(), f"{name}_{native.bfloat16(native.name() or '')}" if low else name
+    )
     return function
 
 

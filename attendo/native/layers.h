@@ -1,14 +1,24 @@
 /* Linear layers and the loss, in the precision in which vectors.h multiplies: kernels.c includes this for float32 and
- * bfloat16.c for pairs of bfloat16. Everything given and made is float32 in both; what differs is how a matrix is laid out
- * before it is multiplied, by `rows_of` and `columns_of`. */
+ * bfloat16.c and tiles.c for pairs of bfloat16. Everything given and made is float32 in all; what differs is how a matrix is
+ * laid out before it is multiplied, by `rows_of`, `columns_of` and `turned`. */
+
+typedef struct {
+    const float *at;
+    long row, step; /* how far apart A(i, k) is from its neighbours */
+} factor;
 
 #if defined(PAIRS)
 
-#define STEPS(n) (((n) + 1) / 2) /* in which n numbers are summed: two at a time */
+/* In which n numbers are summed: two at a time, and with tiles 16 times two. */
+#if defined(TILES)
+#define STEPS(n) (rounded_up(n, 32) / 2)
+#else
+#define STEPS(n) (((n) + 1) / 2)
+#endif
 
 /* The first 16 of n numbers rounded to bfloat16, with 0 for those that are not there. */
 ALWAYS __m256i rounded(const float *x, long n) {
-    __m512 numbers = _mm512_maskz_loadu_ps(n < 16 ? (__mmask16)((1 << n) - 1) : 0xffff, x);
+    __m512 numbers = _mm512_maskz_loadu_ps(n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1 << n) - 1) : 0, x);
     __m256i halves;
     __asm__("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(numbers));
     return halves;
@@ -16,13 +26,21 @@ ALWAYS __m256i rounded(const float *x, long n) {
 
 /* Each row of x: [M, K] in pairs of neighbours, to be summed over K: [M, STEPS(K)]. */
 static const float *rows_of(const float *x, long stride, long M, long K, int which) {
-    float *to = scratch(which, M * STEPS(K));
+    long steps = STEPS(K);
+    float *to = scratch(which, rounded_up(M, ROWS) * steps);
     for (long m = 0; m < M; m++)
-        for (long k = 0; k < K; k += 16) {
-            __mmask8 some = K - k < 16 ? (__mmask8)((1 << STEPS(K - k)) - 1) : 0xff;
-            _mm256_mask_storeu_epi32(to + m * STEPS(K) + k / 2, some, rounded(x + m * stride + k, K - k));
+        for (long k = 0; k < steps; k += 8) {
+            __mmask8 some = steps - k < 8 ? (__mmask8)((1 << (steps - k)) - 1) : 0xff;
+            _mm256_mask_storeu_epi32(to + m * steps + k, some, rounded(x + m * stride + 2 * k, K - 2 * k));
         }
     return to;
+}
+
+/* Numbers of two rows, side by side. */
+ALWAYS __m512i paired(const float *first, const float *second, long n) {
+    __m512i low = _mm512_cvtepu16_epi32(rounded(first, n));
+    if (second == NULL) return low;
+    return _mm512_or_si512(low, _mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded(second, n)), 16));
 }
 
 /* Each column of x: [M, K] in pairs of neighbours, to be summed over M: [STEPS(M), K]. */
@@ -31,13 +49,36 @@ static const float *columns_of(const float *x, long stride, long M, long K, int 
     for (long m = 0; m < M; m += 2)
         for (long k = 0; k < K; k += 16) {
             const float *from = x + m * stride + k;
-            __m512i first = _mm512_cvtepu16_epi32(rounded(from, K - k)), second = _mm512_setzero_si512();
-            if (m + 1 < M) second = _mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded(from + stride, K - k)), 16);
             __mmask16 some = K - k < 16 ? (__mmask16)((1 << (K - k)) - 1) : 0xffff;
-            _mm512_mask_storeu_epi32(to + m / 2 * K + k, some, _mm512_or_si512(first, second));
+            __m512i pairs = paired(from, m + 1 < M ? from + stride : NULL, K - k);
+            _mm512_mask_storeu_epi32(to + m / 2 * K + k, some, pairs);
         }
+    long made = (M + 1) / 2;
+    memset(to + made * K, 0, (STEPS(M) - made) * K * sizeof(float));
     return to;
 }
+
+/* The transpose of x: [M, K], each column in pairs of neighbours, to be summed over M. */
+#if defined(TILES)
+static factor turned(const float *x, long stride, long M, long K, int which) {
+    long apart = STEPS(M) + 16; /* so that not all rows have the same place in the cache */
+    float *to = scratch(which, rounded_up(K, ROWS) * apart), pairs[16 * 16];
+    for (long k = 0; k < K; k += 16)
+        for (long m = 0; m < M; m += 32) {
+            long there = (smaller(32, M - m) + 1) / 2;
+            for (long i = 0; i < there; i++) {
+                const float *from = x + (m + 2 * i) * stride + k;
+                _mm512_storeu_si512(pairs + 16 * i, paired(from, m + 2 * i + 1 < M ? from + stride : NULL, K - k));
+            }
+            turned_block(pairs, 16, there, smaller(16, K - k), to + k * apart + m / 2, apart);
+        }
+    return (factor){to, apart, 1};
+}
+#else
+static factor turned(const float *x, long stride, long M, long K, int which) {
+    return (factor){columns_of(x, stride, M, K, which), 1, K};
+}
+#endif
 
 #else
 
@@ -47,6 +88,10 @@ ALWAYS const float *rows_of(const float *x, long stride, long M, long K, int whi
     return x;
 }
 #define columns_of rows_of /* they are multiplied as they lie */
+ALWAYS factor turned(const float *x, long stride, long M, long K, int which) {
+    (void)M, (void)K, (void)which;
+    return (factor){x, 1, stride};
+}
 
 #endif
 
@@ -70,11 +115,10 @@ void NAMED(packed_linear)(const float *x, const float *panels, const float *b, f
                 long rows = smaller(ROWS, smaller(M, m + ROWS_AT_ONCE) - i), columns = smaller(COLUMNS, N - j);
                 float *to = y + i * ldy + j;
                 if (columns == COLUMNS) {
-                    if (b != NULL)
-                        for (long r = 0; r < rows; r++) memcpy(to + r * ldy, b + j, COLUMNS * sizeof(float));
-                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, to, ldy, b != NULL);
+                    const float *begin = b == NULL ? NULL : b + j; /* the same for all rows */
+                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, to, ldy, begin, 0);
                 } else {
-                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, edge, COLUMNS, 0);
+                    wide_tile(rows, K, x + i * K, K, 1, panels + j * K, COLUMNS, edge, COLUMNS, NULL, 0);
                     for (long r = 0; r < rows; r++)
                         for (long c = 0; c < columns; c++)
                             to[r * ldy + c] = edge[r * COLUMNS + c] + (b == NULL ? 0 : b[j + c]);
@@ -85,13 +129,16 @@ void NAMED(packed_linear)(const float *x, const float *panels, const float *b, f
 /* The same of x and W as they are. */
 void NAMED(linear)(const float *x, const float *W, const float *b, float *y, long M, long N, long K) {
     float *panels = scratch(0, rounded_up(N, COLUMNS) * STEPS(K));
+    begin_products();
     NAMED(pack)(rows_of(W, K, N, K, 1), panels, N, STEPS(K));
     NAMED(packed_linear)(rows_of(x, K, M, K, 1), panels, b, y, M, N, STEPS(K), N);
+    end_products();
 }
 
 /* dx (+)= g W, dW = gᵀ x, db = Σ g; each may be NULL. K is a multiple of LANES. */
 void NAMED(linear_backward)(const float *g, const float *x, const float *W, float *dx, float *dW, float *db, long M,
                             long N, long K, int add) {
+    begin_products();
     if (dx != NULL) {
         const float *G = rows_of(g, N, M, N, 0), *columns = columns_of(W, K, N, K, 1);
         for (long m = 0; m < M; m += ROWS_AT_ONCE)
@@ -100,11 +147,13 @@ void NAMED(linear_backward)(const float *g, const float *x, const float *W, floa
                         columns + n * K, K, dx + m * K, K, add || n > 0);
     }
     if (dW != NULL) {
-        const float *G = columns_of(g, N, M, N, 0), *X = columns_of(x, K, M, K, 1);
+        factor G = turned(g, N, M, N, 0);
+        const float *X = columns_of(x, K, M, K, 1);
         if (M == 0) memset(dW, 0, N * K * sizeof(float));
         for (long m = 0; m < STEPS(M); m += 256)
-            product(N, K, smaller(256, STEPS(M) - m), G + m * N, 1, N, X + m * K, K, dW, K, m > 0);
+            product(N, K, smaller(256, STEPS(M) - m), G.at + m * G.step, G.row, G.step, X + m * K, K, dW, K, m > 0);
     }
+    end_products();
     if (db != NULL) {
         memset(db, 0, N * sizeof(float));
         for (long m = 0; m < M; m++)
@@ -115,7 +164,8 @@ void NAMED(linear_backward)(const float *g, const float *x, const float *W, floa
 /* --- the loss ------------------------------------------------------------------------------------------------------ */
 
 #define LOGITS_AT_ONCE (1 << 22) /* floats */
-#define WORDS_AT_ONCE 240        /* a multiple of ROWS */
+#define POSITIONS_AT_ONCE (8 * ROWS > 128 ? 8 * ROWS : 128)
+#define WORDS_AT_ONCE (240 / ROWS * ROWS)
 
 /* Label-smoothed cross-entropy of x Wᵀ + b, and the gradients of x, W and b, without ever holding all logits.
  *
@@ -126,12 +176,13 @@ void NAMED(linear_backward)(const float *g, const float *x, const float *W, floa
  * register and W is read as it lies: [times, V, width]. */
 void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const int64_t *target, float *loss, float *dx,
                           float *dW, float *db, long N, long V, long D, float smoothing, long times, float agreement) {
-    long block = smaller(128, LOGITS_AT_ONCE / V) / times / COLUMNS * COLUMNS;
+    long block = smaller(POSITIONS_AT_ONCE, LOGITS_AT_ONCE / V) / times / COLUMNS * COLUMNS;
     block = block < COLUMNS ? COLUMNS : block;
     long most = times * block;
     float *logits = scratch(0, V * most), *columns = scratch(1, D * block), *numbers = scratch(2, 4 * most);
     if (dW != NULL) memset(dW, 0, V * D * sizeof(float)), memset(db, 0, V * sizeof(float));
 
+    begin_products();
     for (long start = 0; start < N; start += block) {
         long n = smaller(block, N - start), width = rounded_up(n, COLUMNS), all_columns = times * width;
         float *largest = numbers, *total = numbers + most, *sum = numbers + 2 * most, *lost = numbers + 3 * most;
@@ -149,7 +200,7 @@ void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const 
                         long rows = smaller(ROWS, words - i);
                         float *made = z + (word + i) * width + j;
                         wide_tile(rows, STEPS(D), of_words + i * STEPS(D), STEPS(D), 1, columns + j * STEPS(D), COLUMNS,
-                                  made, width, 0);
+                                  made, width, NULL, 0);
                         for (int half = 0; half < COLUMNS; half += LANES) {
                             vec high = load(highest + j + half), together = load(of_all + j + half);
                             for (long r = 0; r < rows; r++) {
@@ -226,9 +277,11 @@ void NAMED(cross_entropy)(const float *x, const float *W, const float *b, const 
                 const float *G = logits + (t * V + word) * width;
                 product(words, D, STEPS(n), rows_of(G, width, words, width, 3), STEPS(width), 1, positions[t], D,
                         dW + word * D, D, 1);
-                product(n, D, STEPS(words), columns_of(G, width, words, width, 3), 1, width, of_words, D,
+                factor of_positions = turned(G, width, words, width, 3);
+                product(n, D, STEPS(words), of_positions.at, of_positions.row, of_positions.step, of_words, D,
                         dx + (t * N + start) * D, D, word > 0);
             }
         }
     }
+    end_products();
 }

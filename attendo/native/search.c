@@ -623,7 +623,7 @@ static int consider_one(search *s) {
             for (long i = 0; i < n; i += ROWS) {
                 long rows = smaller(ROWS, n - i);
                 if (output.bytes == NULL)
-                    wide_tile(rows, K, s->x + (first + i) * K, K, 1, output.panels + j * K, COLUMNS, tile, COLUMNS, 0);
+                    wide_tile(rows, K, s->x + (first + i) * K, K, 1, output.panels + j * K, COLUMNS, tile, COLUMNS, NULL, 0);
                 else
                     byte_tile(rows, s, &output, i, j, tile, COLUMNS);
                 for (long r = 0; r < rows; r++)

@@ -8,6 +8,7 @@ from attendo.config import ABOVE_ZERO, NOT_NEGATIVE, POSITIVE, PROBABILITY, Sett
 
 ScheduleName = Literal["paper", "inverse-sqrt", "linear", "cosine", "stable", "constant"]
 OptimizerName = Literal["adam", "adamw", "muon"]
+Precision = Literal["auto", "bfloat16", "off"]
 
 BOUNDS = ("steps", "epochs", "minutes")  # the settings that say how long
 
@@ -63,7 +64,7 @@ class TrainingConfig(Settings):
 
     log_every: Annotated[int, POSITIVE] = 50  # steps
     tensorboard: bool = False
-    mixed_precision: Literal["auto", "bfloat16", "off"] = "auto"  # auto: bfloat16 where that is faster
+    mixed_precision: Precision = "auto"  # auto: bfloat16 where that is faster
     compile: bool = False  # torch.compile: worth trying on a GPU
 
     def in_words(self) -> str:
