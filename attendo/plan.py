@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ SLOWER = 1.05
 MORE_PIECES = 1.3  # times as many pieces a word as a tokenizer was learned for
 MANY_UNKNOWN = 0.02  # share of pieces for unknown characters
 UNKNOWN_VOCABULARY = 300  # stands for the size of a vocabulary that is not there yet
+Speed = Callable[[], float]  # measures how many tokens a second `tiny` is trained with here, about
 TRANSLATORS = ("transformer", *OTHER_SIZES)  # kinds of models
 
 
@@ -139,11 +140,11 @@ def resolve(
     prepared: Prepared,
     start: Bundle | None,
     *,
-    speed: float,
+    speed: Speed,
 ) -> RunConfig:
     """The whole config, once the corpus is known; only the number of steps is still open.
 
-    speed: tokens a second that a small model is trained with on such a machine; about is enough.
+    speed: asked only where the preset is to fit the time.
     """
     extra = merge(_model_of(start), settings).get("model", {}).get("n_extra", 0)
     sizes = _vocabularies(prepared.tokenizers.source.vocab_size + extra, prepared.tokenizers.target.vocab_size + extra)
@@ -154,10 +155,13 @@ def resolve(
                 f"model.{key} = {given}: the tokenizer of this corpus has {size} pieces. Leave the key out, and choose "
                 "the size with tokenizer.vocab_size."
             )
+    passes = None
+    if preset == "auto" and start is None:
+        passes = planned_passes(settings.get("training", {}), prepared.facts, speed)
     chosen = choose(
         preset,
         pairs=prepared.facts["pairs"]["kept"],
-        passes=planned_passes(settings.get("training", {}), prepared.facts, speed),
+        passes=passes,
         kind=_kind(settings, start),
         adapt=None if start is None else start.config.model,
         adapters=bool(settings.get("training", {}).get("lora_rank")),
@@ -269,11 +273,17 @@ def next_folder(data: DataConfig) -> Path:
 
 
 def planned_passes(
-    training: Mapping[str, Any], facts: Mapping[str, Any], speed: float, *, batch_tokens: int | None = None
+    training: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    speed: Speed,
+    *,
+    cost: float = 1.0,
+    batch_tokens: int | None = None,
 ) -> float | None:
     """About how often what was given lets training go over the data; None: as often as is useful.
 
-    batch_tokens: of a step, if steps are to count as well; then they alone do.
+    cost: times as long as `tiny` takes for the same text. batch_tokens: of a step, if steps are to count as well; then
+    they alone do.
     """
     tokens, bounds = sum(facts["tokens_per_epoch"].values()), []
     if training.get("steps") is not None and batch_tokens is not None:
@@ -281,7 +291,7 @@ def planned_passes(
     if training.get("epochs") is not None:
         bounds.append(float(training["epochs"]))
     if training.get("minutes") is not None:
-        bounds.append(60 * training["minutes"] * speed / tokens)
+        bounds.append(60 * training["minutes"] * speed() / (cost * tokens))
     return min(bounds, default=None)
 
 

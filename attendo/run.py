@@ -115,8 +115,12 @@ def _train(
     chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     corpus = task.prepare(data, tokenizer, start, path.parent / ".cache", reporter)
-    minutes = settings.get("training", {}).get("minutes")
-    speed = math.nan if minutes is None or start is not None else speed_of_tiny(chosen_device, minutes=minutes)
+    times: dict[str, float | None] = {}
+
+    def speed() -> float:
+        times["speed_of_tiny"] = found = speed_of_tiny(chosen_device, minutes=settings["training"]["minutes"])
+        return found
+
     config = task.resolve(settings, preset, data, corpus, start, speed=speed)
     pairs = task.examples(corpus, config)
 
@@ -160,9 +164,7 @@ def _train(
     if start is not None and (interop := start.interop()):
         texts["interop.json"] = plain_json(interop)
     bundle = create_bundle(path, config=config, tokenizers=corpus.tokenizers, texts=texts)
-    times = {"seconds_per_step": pace.seconds, "seconds_allowed": allowed}
-    if not math.isnan(speed):
-        times["speed_of_tiny"] = speed
+    times |= {"seconds_per_step": pace.seconds, "seconds_allowed": allowed}
     bundle.log({"event": "started", "step": -1, "said": said.split("\n"), **times, **facts})
     return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).go(Progress())
 

@@ -157,7 +157,9 @@ class Trial:
 
     def __init__(self, name: str, data: Path, prepared: Prepared) -> None:
         settings = settings_of(name, data)
-        self.config = resolve(settings, "tiny", from_dict(DataConfig, settings["data"]), prepared, None, speed=1.0)
+        self.config = resolve(
+            settings, "tiny", from_dict(DataConfig, settings["data"]), prepared, None, speed=lambda: 1.0
+        )
         torch.manual_seed(self.config.seed)
         self.model = build_model(self.config.model).train()
         self.loss = build_loss(self.config.training)

@@ -147,7 +147,7 @@ class Trial:
         model = {"residual_dropout": 0.1}
         model |= {key: json.loads(value) for key, _, value in (pair.partition("=") for pair in arguments.set)}
         settings = {"data": files, "model": model, "training": {"batch_tokens": arguments.batch_tokens}}
-        config = resolve(merge(settings, {}), "tiny", data, prepared, None, speed=1.0)
+        config = resolve(merge(settings, {}), "tiny", data, prepared, None, speed=lambda: 1.0)
         torch.manual_seed(1)
         self.config = config.training
         assert isinstance(config.model, TransformerConfig)

@@ -119,7 +119,7 @@ def test_models_of_one_text_can_have_them_as_well(task: Task, tmp_path: Path) ->
     data = from_dict(DataConfig, {"source": path, "max_length": 61})
     corpus = task.prepare(data, TokenizerConfig(vocab_size=300), None, tmp_path / ".cache", Silent())
     assert isinstance(corpus, Prepared)
-    config = task.resolve(settings, "auto", data, corpus, None, speed=1.0)
+    config = task.resolve(settings, "auto", data, corpus, None, speed=lambda: 1.0)
     torch.manual_seed(3)
     model = build_model(config.model)
     assert isinstance(model, TextEncoder)

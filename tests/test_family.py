@@ -151,7 +151,9 @@ def test_a_text_that_is_read_a_few_times_needs_no_dropout(
     corpus = open_prepared(bundle.path.parent / ".cache" / bundle.data()["store"])
     assert corpus is not None
     chosen = [
-        language_model.resolve({"training": given}, preset, bundle.config.data, corpus, None, speed=20_000.0).model
+        language_model.resolve(
+            {"training": given}, preset, bundle.config.data, corpus, None, speed=lambda: 20_000.0
+        ).model
         for given in (bounds, {"steps": 1, "batch_tokens": 16})
     ]
     assert [model.residual_dropout for model in chosen if isinstance(model, GPTConfig)] == [dropout, 0.0]

@@ -12,7 +12,7 @@ from attendo.bundle import Bundle
 from attendo.errors import ConfigError
 from attendo.models.settings import RATES, TransformerConfig
 from attendo.plan import bound, check_settings, is_bounded, misfit, resolve, with_effort
-from attendo.recipe import DataConfig, Effort
+from attendo.recipe import DataConfig, Effort, RecipeName
 from attendo.training.schedule import build_schedule
 from attendo.training.settings import TrainingConfig
 
@@ -91,7 +91,7 @@ def test_the_time_there_is_does_not_refuse_an_optimizer() -> None:
     """Adam has no decay, which auto gives where there is time for many passes."""
     for optimizer, decay in (("adam", 0.0), ("adamw", 0.1)):
         settings = {"training": {"minutes": 150.0, "optimizer": optimizer}}
-        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), None, speed=1.0)
+        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), None, speed=lambda: 1.0)
         assert found.training.weight_decay == decay
 
 
@@ -101,7 +101,7 @@ def test_auto_chooses_by_how_often_the_pairs_can_be_read_in_the_time() -> None:
 
     def chosen(effort: Effort, *, tokens: int = 450_000, speed: float = 20_000.0) -> tuple[str, int, float]:
         settings = with_effort({}, effort)
-        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, tokens), None, speed=speed)
+        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, tokens), None, speed=lambda: speed)
         assert isinstance(found.model, TransformerConfig)
         return found.training.optimizer, found.model.d_model, found.model.residual_dropout
 
@@ -110,6 +110,21 @@ def test_auto_chooses_by_how_often_the_pairs_can_be_read_in_the_time() -> None:
     assert chosen("thorough") == ("muon", 192, 0.3)
     assert chosen("thorough", tokens=900_000) == chosen("normal", speed=25_000.0) == ("muon", 128, 0.25)
     assert chosen("quick", speed=40_000.0) == ("muon", 128, 0.15)
+
+
+def test_the_machine_is_measured_only_where_the_preset_is_to_fit_the_time() -> None:
+    def measured(preset: RecipeName, **training: Any) -> int:
+        asked: list[float] = []
+
+        def speed() -> float:
+            asked.append(20_000.0)
+            return asked[-1]
+
+        resolve({"training": training}, preset, DataConfig(source="a"), corpus_of(29_000, 450_000), None, speed=speed)
+        return len(asked)
+
+    assert measured("auto", minutes=10.0) == 1
+    assert measured("auto", epochs=3.0) == measured("auto") == measured("tiny", minutes=10.0) == 0
 
 
 def test_a_trained_model_is_adapted_gently_however_much_time_there_is(trained: Trained) -> None:
@@ -122,7 +137,9 @@ def test_a_trained_model_is_adapted_gently_however_much_time_there_is(trained: T
         ({"lora_rank": 4}, 10.0, 0.5 / start.config.model.d_model),
     ):
         settings = {"training": training, "adapt_from": str(start.path)}
-        found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), start, speed=1.0).training
+        found = resolve(
+            settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), start, speed=lambda: 1.0
+        ).training
         assert (found.epochs, found.schedule, found.warmup_steps) == (epochs, "linear", 100)
         assert found.learning_rate == pytest.approx(rate)
 

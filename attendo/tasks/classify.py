@@ -17,7 +17,7 @@ from attendo.evaluation.classification import ClassificationScores, classificati
 from attendo.machine import DeviceName
 from attendo.models.bert import Classifier
 from attendo.models.settings import BertConfig, EncoderConfig
-from attendo.plan import check_groups
+from attendo.plan import Speed, check_groups
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -158,7 +158,7 @@ def resolve(
     corpus: Prepared,
     start: Bundle | None,
     *,
-    speed: float,  # noqa: ARG001 (the time decides nothing here)
+    speed: Speed,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     texts = corpus.facts["texts"]["kept"]
     two_texts = bool((corpus.store.target.lengths() > 1).any())  # the label, and what comes after it

@@ -24,7 +24,7 @@ from attendo.errors import ConfigError
 from attendo.models.encoder_decoder import EncoderDecoder
 from attendo.models.presets import sizes
 from attendo.nn.masks import padding_mask
-from attendo.plan import UNKNOWN_VOCABULARY
+from attendo.plan import UNKNOWN_VOCABULARY, Speed
 from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -81,7 +81,7 @@ def resolve(
     corpus: Prepared,
     start: Bundle | None,
     *,
-    speed: float,  # noqa: ARG001 (the time decides nothing here)
+    speed: Speed,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
     style = _style(settings, start)

@@ -22,7 +22,7 @@ from attendo.machine import DeviceName
 from attendo.models.presets import PresetName, vision_sizes
 from attendo.models.settings import VisionConfig
 from attendo.pictures import PictureClassifier
-from attendo.plan import check_groups, check_model_kept, check_used, is_bounded
+from attendo.plan import Speed, check_groups, check_model_kept, check_used, is_bounded
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.tasks.task import Appraisal, Judge, Task, Verdict
@@ -105,7 +105,7 @@ def resolve(
     corpus: PreparedPictures,
     start: Bundle | None,
     *,
-    speed: float,  # noqa: ARG001
+    speed: Speed,  # noqa: ARG001
 ) -> RunConfig:
     """The whole config, once the pictures are known; only the number of steps is still open."""
     _, height, width = corpus.facts["size"]

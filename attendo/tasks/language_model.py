@@ -14,7 +14,7 @@ from attendo.data.windows import Windows
 from attendo.generator import Generator
 from attendo.machine import DeviceName
 from attendo.models.gpt import GPT
-from attendo.plan import planned_passes
+from attendo.plan import Speed, planned_passes
 from attendo.recipe import COSTS, DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -89,15 +89,17 @@ def resolve(
     corpus: Prepared,
     start: Bundle | None,
     *,
-    speed: float,
+    speed: Speed,
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
     chosen, given = choose(preset, max_length=data.max_length, tokens=tokens, start=start), settings.get("training", {})
     merged = {**chosen["training"], **given}
     batch_tokens = merged["batch_tokens"] * merged.get("accumulate", 1)
     cost = COSTS.get(text_plan.size_for(preset, tokens), 1.0)
-    passes = planned_passes(given, corpus.facts, speed / cost, batch_tokens=batch_tokens)
-    if start is None and passes is not None:
+    passes = None
+    if start is None:
+        passes = planned_passes(given, corpus.facts, speed, cost=cost, batch_tokens=batch_tokens)
+    if passes is not None:
         chosen["model"]["residual_dropout"] = _dropout(passes)
     fixed = {"vocab_size": corpus.tokenizers.source.vocab_size}
     return text_plan.resolve(settings, data, corpus, start, chosen=chosen, fixed=fixed)

@@ -19,6 +19,7 @@ from attendo.filler import MaskScore, score_masked
 from attendo.machine import DeviceName, ready
 from attendo.models.bert import Bert
 from attendo.models.settings import BertConfig
+from attendo.plan import Speed
 from attendo.recipe import DataConfig, RecipeName, RunConfig
 from attendo.reporting import Reporter
 from attendo.tasks import text_plan
@@ -78,7 +79,7 @@ def resolve(
     corpus: Prepared,
     start: Bundle | None,
     *,
-    speed: float,  # noqa: ARG001 (the time decides nothing here)
+    speed: Speed,  # noqa: ARG001 (the time decides nothing here)
 ) -> RunConfig:
     tokens = corpus.facts["tokens_per_epoch"]["source"]
     chosen = choose(preset, tokens=tokens, start=start)

@@ -15,6 +15,7 @@ from torch import nn
 from attendo.bundle import Bundle
 from attendo.data.loader import Pairs
 from attendo.machine import DeviceName
+from attendo.plan import Speed
 from attendo.recipe import DataConfig, RecipeName, RunConfig, TaskName, TokenizerConfig
 from attendo.reporting import Reporter
 from attendo.text.pair import TokenizerPair
@@ -102,7 +103,7 @@ class Resolve(Protocol):
         start: Bundle | None,
         /,
         *,
-        speed: float,
+        speed: Speed,
     ) -> RunConfig: ...
 
 
