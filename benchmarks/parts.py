@@ -15,9 +15,7 @@ was found so far.
 import argparse
 import html
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -41,7 +39,7 @@ from attendo.training.loop import take_step
 from attendo.training.loss import build_loss
 from attendo.training.optimizer import build_optimizer
 from attendo.training.team import Team
-from benchmarks.runs import add_data, multi30k, parsed
+from benchmarks.runs import add_data, folder_name, multi30k, parsed, side_by_side
 
 DEFAULT = "default"
 
@@ -198,21 +196,16 @@ class Trial:
 
 def train_all(arguments: argparse.Namespace, names: list[str]) -> None:
     """Every run that is not done yet, so many at a time, each in a process of its own."""
-    threads = max(1, machine.cores() // arguments.side_by_side)
+    options = ["--minutes", str(arguments.minutes), "--out", str(arguments.out)]
+    waiting = {
+        name: ["benchmarks.parts", str(arguments.data), "one", "--part", name, *options]
+        for name in names
+        if not (folder(arguments.out, name) / "scores.json").exists()
+    }
     failed = []
-    waiting = [name for name in names if not (folder(arguments.out, name) / "scores.json").exists()]
-    running: dict[subprocess.Popen[bytes], str] = {}
-    while waiting or running:
-        while waiting and len(running) < arguments.side_by_side:
-            name = waiting.pop(0)
-            command = [sys.executable, "-m", "benchmarks.parts", str(arguments.data), "one", "--part", name]
-            command += ["--minutes", str(arguments.minutes), "--out", str(arguments.out)]
-            running[subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)})] = name
-        for process in [process for process in running if process.poll() is not None]:
-            name = running.pop(process)
-            print(f"{name}: {'done' if process.returncode == 0 else 'failed'}", flush=True)
-            failed += [name] * (process.returncode != 0)
-        time.sleep(1)
+    for name, succeeded in side_by_side(waiting, at_once=arguments.side_by_side):
+        print(f"{name}: {'done' if succeeded else 'failed'}", flush=True)
+        failed += [] if succeeded else [name]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
@@ -230,7 +223,7 @@ def train_one(out: Path, data: Path, name: str, minutes: float) -> None:
 
 
 def folder(out: Path, name: str) -> Path:
-    return out / "".join(letter if letter.isalnum() or letter in "=.-_" else "-" for letter in name)
+    return out / folder_name(name)
 
 
 def table(out: Path, minutes: float) -> str:

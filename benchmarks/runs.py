@@ -4,10 +4,14 @@ import argparse
 import datetime
 import json
 import os
+import re
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attendo
 from attendo import machine
@@ -16,6 +20,8 @@ from attendo.pace import variant_in_words
 from attendo.recipe import RecipeName
 from attendo.reporting import Reporter
 from attendo.storage import write_file
+
+Key = TypeVar("Key")
 
 
 def add_data(parser: argparse.ArgumentParser, holds: str) -> None:
@@ -61,6 +67,44 @@ def trained(out: Path, settings: Mapping[str, Any], reporter: Reporter, *, prese
                 f"{out} is a run of {before} {bound}, and not of {wanted}. Choose another folder with --out."
             )
     return bundle if bundle.scores() else attendo.resume(out, reporter=reporter)
+
+
+def side_by_side(
+    modules: Mapping[Key, Sequence[str]], *, at_once: int, cores: Sequence[int] | None = None
+) -> Iterator[tuple[Key, bool]]:
+    """Runs each of these by `python -m`, so many at a time, and says of each when it ends whether it did its work.
+
+    cores: only these, by number; each run has its share of them. What runs is asked to save what it has when this ends.
+    """
+    there = sorted(cores or (os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(machine.cores())))
+    share = max(1, len(there) // at_once)
+    free = [there[place * share : (place + 1) * share] for place in range(min(at_once, len(there)))]
+    waiting = list(modules)
+    running: dict[Key, tuple[subprocess.Popen[bytes], list[int]]] = {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no run is left behind
+    try:
+        while waiting or running:
+            while waiting and free:
+                key, mine = waiting.pop(0), free.pop(0)
+                pinned = ["taskset", "-c", ",".join(map(str, mine))] if sys.platform == "linux" else []
+                command = [*pinned, sys.executable, "-m", *modules[key]]
+                environment = {**os.environ, "OMP_NUM_THREADS": str(share)}
+                running[key] = subprocess.Popen(command, env=environment), mine
+            for key in [key for key, (process, _) in running.items() if process.poll() is not None]:
+                process, mine = running.pop(key)
+                free.append(mine)
+                yield key, process.returncode == 0
+            time.sleep(1)
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+        for process, _ in running.values():
+            process.wait()
+
+
+def folder_name(words: str) -> str:
+    """For a run that is called so."""
+    return re.sub("[^a-z0-9=._]+", "-", words.lower()).strip("-")
 
 
 def minutes(bundle: Bundle) -> float:

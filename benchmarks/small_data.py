@@ -1,7 +1,6 @@
-"""What the automatic preset makes of small corpora, and what each of its parts is worth.
+"""What the automatic preset makes of small corpora; what each of its parts is worth, benchmarks/ablation.py says.
 
     python -m benchmarks.small_data [DATA] sizes --out runs/sizes
-    python -m benchmarks.small_data [DATA] ablation --epochs 13 --out runs/ablation
     python -m benchmarks.small_data [DATA] adapting --out runs/adapting
     python -m benchmarks.small_data [DATA] chinese --out runs/chinese
 
@@ -10,12 +9,6 @@ DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi3
 sizes: 1,000, 5,000 and 29,000 pairs of Multi30K, chosen at random, and 200,000 of the sample corpus: what `--effort
 quick` chooses, how long it takes, and BLEU with beam 5 on the validation part, which is not selected on: 500 other
 pairs are held out for that.
-
-ablation: Multi30K English→German with what `--effort quick` chooses, and the same with one part at a time exchanged for
-the plain one, and with one part at a time that it does not have. Every run reads the text `--epochs` times, as often as
-ten minutes have room for on the machine in question (a run of `--effort quick` says how often), so that it does not
-matter how busy the machine is. One process each: as many runs at the same time as there are cores. BLEU on validation,
-beam 5.
 
 adapting: a translator of half of Multi30K goes on (`--from`) with 1,000 pairs of something else, sentences of the
 sample corpus and captions of the other half in French, beside one that is trained on the same pairs from nothing.
@@ -28,35 +21,24 @@ Runs that were interrupted are resumed. Each writes RESULT.json and RESULT.md in
 """
 
 import argparse
-import os
 import random
-import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
-import torch
-
 import attendo
-from attendo import machine
 from attendo.assessment import assess
-from attendo.bundle import Bundle, open_bundle
+from attendo.bundle import Bundle
 from attendo.card import cell
 from attendo.cli.terminal import Terminal
 from attendo.config import merge
 from attendo.data.prepare import open_prepared
-from attendo.errors import TrainingError
 from attendo.plan import misfit
-from attendo.recipe import FEW_PASSES, MINUTES, RecipeName, choose
+from attendo.recipe import MINUTES, RecipeName
 from attendo.sample.corpus import write_sample
 from attendo.storage import write_file
 from attendo.text.corpus import read_lines
-from benchmarks.runs import add_data, minutes, minutes_in_all, multi30k, parsed, trained, write_result
+from benchmarks.runs import add_data, minutes, minutes_in_all, parsed, trained, write_result
 
 Pairs = list[tuple[str, str]]
 Parts = dict[str, dict[str, Any]]  # settings by what they exchange or add
@@ -90,78 +72,19 @@ RECIPES: dict[str, tuple[str, RecipeName, dict[str, Any]]] = {
     ),
 }
 
-# What --effort quick has, each exchanged for what a plain run has: for a few passes, and for more of them, which it
-# comes to on a faster machine. What the average is worth, every run says itself.
-WHOLE = "without nothing"
-FOR_BOTH: Parts = {
-    "without SiLU (with ReLU)": {"model": {"activation": "relu"}},
-    "without norms before the layers (with norms after)": {"model": {"norm_place": "post"}},
-    "without dropout": {"model": {"residual_dropout": 0.0}},
-    "without the cosine schedule (with the paper's)": {
-        "training": {"schedule": "paper", "learning_rate": 1.0, "warmup_steps": 1000}
-    },
-    "without label smoothing": {"training": {"label_smoothing": 0.0}},
-    "without clipping": {"training": {"clip_norm": 0.0}},
-}
-FOR_FEW: Parts = {
-    "without related embeddings": {"training": {"embeddings": "random"}},
-    "without embeddings of their own for input and output": {"model": {"tie_embeddings": "all"}},
-    "without small batches (with 2,048 tokens)": {"training": {"batch_tokens": 2048}},
-}
-FOR_MORE: Parts = {
-    "without Muon and weight decay (with Adam)": {"training": {"optimizer": "adam", "weight_decay": 0.0}},
-    "without weight decay": {"training": {"weight_decay": 0.0}},
-    "without more label smoothing (with 0.1)": {"training": {"label_smoothing": 0.1}},
-    "without positions beside the embeddings (with them added)": {"model": {"positions": "sinusoidal"}},
-}
-AVERAGE = "without the average of checkpoints"
-# What it does not have.
-WITH: Parts = {
-    "with word dropout 0.1": {"model": {"word_dropout": 0.1}},
-    "with BPE-dropout 0.1": {"training": {"bpe_dropout": 0.1}},
-    "with R-Drop (α = 3), half as often": {"training": {"r_drop": 3.0}},
-    "with a moving average of the weights (0.999)": {"training": {"ema": 0.999}},
-    "with the stable schedule": {"training": {"schedule": "stable"}},
-}
-WITH_FEW: Parts = {
-    "with dropout 0.2": {"model": {"residual_dropout": 0.2}},
-    "with Muon": {"training": {"optimizer": "muon"}},
-    "with positions beside the embeddings, not added": {"model": {"positions": "sinusoidal-concatenated"}},
-}
-WITH_MORE: Parts = {
-    "with dropout 0.3": {"model": {"residual_dropout": 0.3}},
-    "with related embeddings": {"training": {"embeddings": "related"}},
-    "with embeddings of their own for input and output": {"model": {"tie_embeddings": "none"}},
-}
-
-
-def parts(epochs: float) -> Parts:
-    """What is exchanged or added in runs of so many passes, by name; first what is not touched."""
-    few = epochs < FEW_PASSES
-    without, more = (FOR_FEW, WITH_FEW) if few else (FOR_MORE, WITH_MORE)
-    return {WHOLE: {}} | without | FOR_BOTH | WITH | more
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_data(parser, "multi30k/ and tatoeba_en_zh/")
-    parser.add_argument("what", choices=["sizes", "ablation", "adapting", "chinese", "one"])
+    parser.add_argument("what", choices=["sizes", "adapting", "chinese"])
     parser.add_argument("--out", type=Path, default=Path("runs/small"), help="folder of the bundles; resumed")
     parser.add_argument("--minutes", type=float, default=MINUTES["quick"], help="of each run")
-    parser.add_argument("--epochs", type=float, help="ablation: of each run")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2], help="ablation: of the runs")
-    parser.add_argument("--part", action="append", help="ablation: only this, or these; by name")
     parser.add_argument(
         "--recipes", choices=list(RECIPES), nargs="+", default=list(RECIPES), help="chinese: only these"
     )
     arguments = parsed(parser)
-    if arguments.what in ("ablation", "one") and arguments.epochs is None:
-        parser.error("give --epochs, as many as a run of --effort quick comes to on an idle machine")
-    known_parts = parts(arguments.epochs or 0.0)
-    if strange := set(arguments.part or ()) - set(known_parts):
-        parser.error(f"no such part: {', '.join(strange)}. There are: {'; '.join(known_parts)}.")
     arguments.out.mkdir(parents=True, exist_ok=True)
-    works = {"sizes": sizes, "ablation": ablation, "adapting": adapting, "chinese": chinese, "one": one}
+    works = {"sizes": sizes, "adapting": adapting, "chinese": chinese}
     works[arguments.what](arguments)
 
 
@@ -190,103 +113,6 @@ def sizes(arguments: argparse.Namespace) -> None:
         f"BLEU: {cell(rows[0]['signature'])}; chrF: {cell(rows[0]['chrf_signature'])}.",
     ]
     write_result(arguments.out, "What is chosen for how many pairs", table, rows)
-
-
-# --- one part at a time -----------------------------------------------------------------------------------------------
-
-
-def ablation(arguments: argparse.Namespace) -> None:
-    names = [WHOLE, *(name for name in arguments.part or parts(arguments.epochs) if name != WHOLE)]
-    todo = [(name, seed) for seed in arguments.seeds for name in names]
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    running: dict[int, subprocess.Popen[bytes]] = {}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no run is left behind
-    try:
-        while todo or running:
-            for core in cores:
-                if core in running and running[core].poll() is None:
-                    continue
-                if core in running and running.pop(core).returncode:
-                    raise SystemExit("a run has failed; what it said is above")
-                if todo:
-                    running[core] = start_one(arguments, *todo.pop(0), core)
-            time.sleep(1)
-    finally:
-        for process in running.values():
-            process.terminate()  # it saves what it has, and is resumed by the next call
-        for process in running.values():
-            process.wait()
-    found = {name: [figure_of(arguments.out, name, seed) for seed in arguments.seeds] for name in names}
-    if None not in found[WHOLE]:
-        found[AVERAGE] = [best_checkpoint(arguments.out, WHOLE, seed) for seed in arguments.seeds]
-    signature = open_bundle(folder_of(arguments.out, WHOLE, arguments.seeds[0])).scores()["validation"]["bleu"]
-    reached = known(found[WHOLE])
-    table = [
-        f"| | validation BLEU, beam 5: mean of seeds {', '.join(map(str, arguments.seeds))} | each | difference |",
-        "|---|---|---|---|",
-    ]
-    for name, figures in found.items():
-        each = ", ".join("diverged" if one is None else f"{one:.1f}" for one in figures)
-        told = known(figures)
-        cells = f"{mean(told):.1f} | {each} | {mean(told) - mean(reached):+.1f}" if told else f" | {each} | "
-        table.append(f"| {'all of it' if name == WHOLE else name} | {cells} |")
-    table += ["", f"{arguments.epochs:g} passes each; {cell(signature['signature'])}."]
-    write_result(arguments.out, "What each part is worth", table, found)
-
-
-def start_one(arguments: argparse.Namespace, name: str, seed: int, core: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "benchmarks.small_data", str(arguments.data), "one", "--part", name]
-    command += ["--seeds", str(seed), "--epochs", str(arguments.epochs), "--out", str(arguments.out)]
-    pinned = ["taskset", "-c", str(core), *command] if sys.platform == "linux" else command
-    return subprocess.Popen(pinned, env={**os.environ, "OMP_NUM_THREADS": "1"})
-
-
-def one(arguments: argparse.Namespace) -> None:
-    """One run of `ablation`: what is chosen for so few passes, with one part exchanged."""
-    name, seed = arguments.part[0], arguments.seeds[0]
-    out, part = folder_of(arguments.out, name, seed), parts(arguments.epochs)[name]
-    training = {
-        "epochs": arguments.epochs / (2 if part.get("training", {}).get("r_drop") else 1),
-        "processes": 1,
-        "threads": 1,
-        "mixed_precision": "bfloat16" if machine.has_bfloat16(torch.device("cpu")) else "off",
-        "patience": 0,
-    }
-    settings = {"data": multi30k(arguments.data, "en", "de"), "training": training, "seed": seed}
-    # For R-Drop, too, which makes half of them: `auto` itself would choose for half.
-    chosen = choose("auto", pairs=SIZES[-1], passes=arguments.epochs)
-    if diverged(out).exists():
-        return
-    try:
-        trained(out, merge(chosen, settings, part), Terminal(), preset="tiny")
-    except TrainingError as error:
-        write_file(diverged(out), f"{error}\n")
-
-
-def folder_of(out: Path, name: str, seed: int) -> Path:
-    return out / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-seed-{seed}"
-
-
-def diverged(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.diverged")
-
-
-def figure_of(out: Path, name: str, seed: int) -> float | None:
-    """BLEU on validation with beam 5; None: the run diverged."""
-    folder = folder_of(out, name, seed)
-    if diverged(folder).exists():
-        return None
-    return float(open_bundle(folder).scores()["validation"]["bleu"]["score"])
-
-
-def best_checkpoint(out: Path, name: str, seed: int) -> float:
-    """The same of the best checkpoint, where the average of the last may have been taken."""
-    log = open_bundle(folder_of(out, name, seed)).read_log()
-    return next(float(entry["best_checkpoint"]) for entry in log if entry["event"] == "average")
-
-
-def known(figures: Sequence[float | None]) -> list[float]:
-    return [one for one in figures if one is not None]
 
 
 # --- going on from a translator ---------------------------------------------------------------------------------------
