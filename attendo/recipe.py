@@ -128,6 +128,8 @@ class RunConfig(Settings):
                 "training.both_directions",
                 "needs one tokenizer that was learned for both sides (tokenizer.joint=true)",
             )
+        if self.training.diversify and self.adapt_from is not None:
+            yield "training.diversify", "helpers begin with nothing, and the run starts from a model: leave it out"
         if self.training.frozen_layers and self.adapt_from is None:
             yield "training.frozen_layers", "keeps what layers have learned: start from a model (--from BUNDLE)"
         if self.training.lora_rank and self.adapt_from is None:

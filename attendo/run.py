@@ -55,7 +55,7 @@ from attendo.training.ema import MovingAverage
 from attendo.training.loop import Outcome, Validation
 from attendo.training.optimizer import build_optimizer
 from attendo.training.settings import TrainingConfig
-from attendo.training.state import Progress, capture, restore
+from attendo.training.state import Progress, capture, generators, restore, restore_generators
 from attendo.training.team import Team, TeamLostError, joined_team
 from attendo.training.tensorboard import tensorboard_log, why_no_tensorboard
 
@@ -112,9 +112,24 @@ def _train(
     path = Path(out) if out is not None else next_folder(data)
     require_new(path)
 
-    chosen_device = machine.ready(device)
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     corpus = task.prepare(data, tokenizer, start, path.parent / ".cache", reporter)
+    return _train_on(corpus, data, settings, preset, start, path, device, reporter, team, began)
+
+
+def _train_on(
+    corpus: Corpus,
+    data: DataConfig,
+    settings: Mapping[str, Any],
+    preset: RecipeName,
+    start: Bundle | None,
+    path: Path,
+    device: machine.DeviceName,
+    reporter: Reporter,
+    team: Team,
+    began: float,
+) -> Bundle:
+    task, chosen_device = _task_of(settings), machine.ready(device)
     times: dict[str, float | None] = {}
 
     def speed() -> float:
@@ -148,6 +163,16 @@ def _train(
         team=team,
         steps=lambda seconds: bounded(config.training, seconds).steps or 0,
     )
+
+    def teach(settings: Mapping[str, Any], data: DataConfig, corpus: Corpus, path: Path) -> Bundle:
+        if path.exists():
+            return _gone_on(path, corpus, device, reporter, team)
+        return _train_on(corpus, data, settings, "tiny", None, path, device, reporter, team, time.monotonic())
+
+    before = generators()
+    corpus = task.enrich(corpus, replace(config, training=pace.training), path, teach, reporter)
+    restore_generators(before)
+    pairs = task.examples(corpus, config)
     allowed = seconds_left(config.training, gone=time.monotonic() - began)
     config = replace(config, training=bounded(pace.training, pace.seconds))
     facts = {
@@ -167,6 +192,14 @@ def _train(
     times |= {"seconds_per_step": pace.seconds, "seconds_allowed": allowed}
     bundle.log({"event": "started", "step": -1, "said": said.split("\n"), **times, **facts})
     return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).go(Progress())
+
+
+def _gone_on(path: Path, corpus: Corpus, device: machine.DeviceName, reporter: Reporter, team: Team) -> Bundle:
+    """A helper that was trained before, or begun."""
+    bundle = open_bundle(path)
+    if bundle.data().get("store") != corpus.folder.name:
+        raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
+    return bundle if bundle.scores() else _resume(path, device, reporter, team)
 
 
 def _task_of(settings: Mapping[str, Any]) -> Task:
@@ -237,6 +270,11 @@ def _resume(path: Path | str, device: machine.DeviceName, reporter: Reporter, te
         reporter.say(f"{missing}; going on without its curves.")
     chosen_device, task = machine.ready(device), task_of(config.task)
     corpus = task.reopen(bundle.path.parent / ".cache" / facts["store"])
+    if corpus is None and config.training.diversify:
+        raise DataError(
+            f"{path} cannot be resumed: the pairs that its helpers made are gone from {bundle.path.parent / '.cache'}. "
+            "Start a new run."
+        )
     if corpus is None:
         start = None if config.adapt_from is None else bundle
         corpus = task.prepare(config.data, config.tokenizer, start, bundle.path.parent / ".cache", reporter)

@@ -136,8 +136,12 @@ def prepare(
         writer.finish({"facts": facts, "valid": valid, "tokenizers": tokenizers.files()})
     prepared = open_prepared(folder)
     if prepared is None:
-        raise DataError(f"the tokenised corpus in {folder} vanished while it was in use. Start again.")
+        raise vanished(folder)
     return prepared
+
+
+def vanished(folder: Path) -> DataError:
+    return DataError(f"the tokenised corpus in {folder} vanished while it was in use. Start again.")
 
 
 def open_prepared(folder: Path) -> Prepared | None:

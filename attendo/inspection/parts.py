@@ -594,6 +594,14 @@ PARTS = (
     ),
     Part(
         group="Training",
+        setting="training.diversify=1",
+        what="Helpers trained in both directions translate the pairs, which gives each side a second counterpart.",
+        paper="Nguyen et al. 2020, Data Diversification: A Simple Strategy For Neural Machine Translation, "
+        "arXiv:1911.01986",
+        notes=BEYOND,
+    ),
+    Part(
+        group="Training",
         setting="training.embeddings=related",
         what="Embeddings begin with vectors of which pieces stand near each other and in each other's translation.",
         paper="Levy, Goldberg & Dagan 2015, Improving Distributional Similarity with Lessons Learned from Word "

@@ -87,10 +87,18 @@ class Judge(Protocol):
         return {}
 
 
+# Trains a model with these settings on this corpus into a new folder, or goes on where that was interrupted.
+Teach = Callable[[Mapping[str, Any], DataConfig, Any, Path], Bundle]
+
+
 class Prepare(Protocol):
     def __call__(
         self, data: DataConfig, tokenizer: TokenizerConfig, start: Bundle | None, cache: Path, reporter: Reporter, /
     ) -> Corpus: ...
+
+
+class Enrich(Protocol):
+    def __call__(self, corpus: Any, config: RunConfig, beside: Path, teach: Teach, reporter: Reporter, /) -> Corpus: ...
 
 
 class Resolve(Protocol):
@@ -121,6 +129,7 @@ class Task:
     inherit: takes over the weights of the bundle that the run starts from, as far as they fit the data.
     begin: gives a new model what the data tell before any training.
     announce: the data and the model, in words.
+    enrich: the data with what models trained on them add, if the settings say so; beside the run's folder.
     warn: what makes the bundle to start from a doubtful choice, in words; None where nothing does.
     judge: what validates.
     appraise: how good a bundle is on a test file, of which the columns may be given. None: `attendo evaluate` does that
@@ -139,6 +148,7 @@ class Task:
     judge: Callable[[nn.Module, Any, RunConfig, torch.device], Judge]
     settle: Callable[[DataConfig, Bundle | None], DataConfig] = lambda data, _: data
     begin: Callable[[nn.Module, Any, RunConfig], None] = lambda *_: None
+    enrich: Enrich = lambda corpus, *_: corpus
     warn: Callable[[Any, Bundle], str | None] = lambda *_: None
     appraise: Callable[[Bundle, str, tuple[int, int] | None, DeviceName, Reporter], Appraisal] | None = None
     units: str = "tokens"

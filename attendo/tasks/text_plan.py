@@ -29,7 +29,14 @@ from attendo.training.settings import TrainingConfig
 
 # What belongs to pairs of texts, and would do nothing here.
 OF_PAIRS = {
-    "training": ("bpe_dropout", "both_directions", "validation_beam", "stop_metric"),
+    "training": (
+        "bpe_dropout",
+        "both_directions",
+        "diversify",
+        "helper_epochs",
+        "validation_beam",
+        "stop_metric",
+    ),
     "data": ("target", "valid_target", "reverse", "languages"),
     "tokenizer": ("joint",),
 }

@@ -26,7 +26,8 @@ from attendo.models.transformer import Transformer
 from attendo.plan import check_settings, misfit, resolve
 from attendo.recipe import DataConfig, RunConfig, TokenizerConfig
 from attendo.reporting import Reporter
-from attendo.tasks.task import Judge, Task, Verdict
+from attendo.tasks.diversity import diversified
+from attendo.tasks.task import Judge, Task, Teach, Verdict
 from attendo.text.corpus import UnequalError, languages_of
 from attendo.training.loop import Validation
 from attendo.translator import Translator
@@ -62,6 +63,12 @@ def prepare_pairs(
         raise explained(error) from None
     glance(data.files(), reporter)
     return prepared
+
+
+def enrich(prepared: Prepared, config: RunConfig, beside: Path, teach: Teach, reporter: Reporter) -> Prepared:
+    if not config.training.diversify:
+        return prepared
+    return diversified(prepared, config, beside=beside, teach=teach, reporter=reporter)
 
 
 def pairs_of(prepared: Prepared, config: RunConfig) -> Pairs:
@@ -105,10 +112,17 @@ def announce(config: RunConfig, facts: Mapping[str, Any]) -> str:
         f"Pairs: {pairs['kept']:,} for training, {pairs['held_out']:,} for validation; {dropped:,} dropped "
         f"({pairs['dropped_empty']:,} with an empty side, {pairs['dropped_long']:,} longer than "
         f"{config.data.max_length} pieces).\n"
+        f"{_added(facts)}"
         f"Vocabulary: {vocabulary}. Tokens per epoch: {tokens['source'] + tokens['target']:,}.\n"
         f"Model: {facts['parameters']['total']:,} parameters, "
         f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}."
     )
+
+
+def _added(facts: Mapping[str, Any]) -> str:
+    if (added := facts.get("diversified")) is None:
+        return ""
+    return f"Added: {added['pairs']:,} pairs that {added['helpers']} helpers made of them.\n"
 
 
 class TranslationJudge(Judge):
@@ -196,6 +210,7 @@ TASK = Task(
     inherit=inherit,
     begin=begin,
     announce=announce,
+    enrich=enrich,
     warn=misfit,
     judge=TranslationJudge,
 )

@@ -29,6 +29,8 @@ class TrainingConfig(Settings):
     r_drop: Annotated[float, NOT_NEGATIVE] = 0.0  # the weight of R-Drop's agreement, α; 0: batches are seen once
     bpe_dropout: Annotated[float, PROBABILITY] = 0.0  # merges left out, anew in each epoch; 0: none
     both_directions: Annotated[float, NOT_NEGATIVE] = 0.0  # passes, the first, in which half of the batches are turned
+    diversify: Annotated[int, NOT_NEGATIVE] = 0  # helpers for each direction, whose translations are learned from, too
+    helper_epochs: Annotated[float, ABOVE_ZERO] = 20.0  # passes over the pairs that train each of them
 
     embeddings: Literal["random", "related"] = "random"  # what they begin with: chance, or what stands near each piece
 
@@ -85,6 +87,8 @@ class TrainingConfig(Settings):
             words.append("related embeddings")
         if self.both_directions:
             words.append(f"both directions for {self.both_directions:g} passes")
+        if self.diversify:
+            words.append(f"{2 * self.diversify} helpers of {self.helper_epochs:g} passes")
         return ", ".join(words)
 
     def conflicts(self) -> Iterable[tuple[str, str]]:
