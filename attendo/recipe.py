@@ -150,10 +150,10 @@ def choose(
     `auto` takes the largest size that so many pairs can fill, and the rate, batch and length of training that suit
     that size; a small one also as much dropout as the passes need, for a few passes what learns fastest, for more Muon,
     whose steps take longer and learn more, smoothed and decayed more, and for several passes positions beside the
-    embeddings. Where the passes are more than it has use for, each takes twice as long: wider, or, where the pairs are
-    too few for that, with R-Drop, which sees each batch twice. A size by name takes its own. `passes` None: as many as
-    are useful. `kind`: of the model. `adapt`: this model is trained already, and is to stay close to what it is; with
-    `adapters` it does that by itself, and they may learn fast.
+    embeddings. Where the passes are more than it has use for, each takes twice as long: wider, with further pairs that
+    helpers make, or, where the pairs are too few for that, with R-Drop, which sees each batch twice. A size by name
+    takes its own. `passes` None: as many as are useful. `kind`: of the model. `adapt`: this model is trained already,
+    and is to stay close to what it is; with `adapters` it does that by itself, and they may learn fast.
     """
     if recipe not in RECIPES:
         raise ConfigError(f"the preset {recipe!r} does not exist: must be one of {', '.join(RECIPES)}.")
@@ -181,9 +181,10 @@ def choose(
             training |= {"optimizer": "muon", "weight_decay": 0.1, "label_smoothing": 0.2}
         if FEW_PASSES <= passes < SEVERAL_PASSES:  # ahead at first, behind later
             model |= {"positions": "sinusoidal-concatenated"}
+            training |= {"weight_decay": 0.4}
         if passes >= MANY_PASSES and pairs >= ENOUGH_PAIRS:
             model |= {"d_model": 192, "d_ff": 512}
-            training |= {"learning_rate": 0.0033}
+            training |= {"learning_rate": 0.0033, "weight_decay": 0.2, "diversify": 1}
         elif passes >= MANY_PASSES:
             training |= {"r_drop": 3.0}
     return {"model": model, "training": training}

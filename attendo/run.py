@@ -137,13 +137,13 @@ def _train_on(
         return found
 
     config = task.resolve(settings, preset, data, corpus, start, speed=speed)
-    pairs = task.examples(corpus, config)
+    given = task.examples(corpus, config)
 
     def bounded(training: TrainingConfig, seconds: float) -> TrainingConfig:
         return bound(
             training,
             settings,
-            pairs,
+            given,
             config.seed,
             seconds=seconds,
             gone=time.monotonic() - began,
@@ -156,7 +156,7 @@ def _train_on(
     pace = find_pace(
         model,
         config,
-        pairs,
+        given,
         store=corpus.folder,
         name=device,
         device=chosen_device,

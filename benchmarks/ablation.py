@@ -1,7 +1,7 @@
 """What each part of the automatic preset is worth on Multi30K English→German, removed or added one at a time.
 
     python -m benchmarks.ablation [DATA] train --epochs 24 --out runs/ablation
-    python -m benchmarks.ablation table --epochs 24
+    python -m benchmarks.ablation [DATA] table --epochs 24
 
 DATA (or the environment variable ATTENDO_DATA) is the folder that holds `multi30k/train.en.gz`, … . What `--effort
 quick` chooses, the same with one part at a time exchanged for the plain one, and with one part at a time that it does
@@ -75,7 +75,8 @@ WITH_FEW: Parts = {
     "with positions beside the embeddings, not added": {"model": {"positions": "sinusoidal-concatenated"}},
 }
 WITH_MORE: Parts = {
-    "with more weight decay (0.4)": {"training": {"weight_decay": 0.4}},
+    "with less weight decay (0.1)": {"training": {"weight_decay": 0.1}},
+    "with more weight decay (0.8)": {"training": {"weight_decay": 0.8}},
     "with dropout 0.3": {"model": {"residual_dropout": 0.3}},
     "with related embeddings": {"training": {"embeddings": "related"}},
     "with embeddings of their own for input and output": {"model": {"tie_embeddings": "none"}},

@@ -14,6 +14,8 @@ from attendo.config import merge
 from attendo.data.prepare import Prepared, open_prepared
 from attendo.errors import BundleError, ConfigError, DataError
 from attendo.recipe import choose
+from attendo.tasks.diversity import helper_settings
+from attendo.training.settings import TrainingConfig
 from attendo.translator import Translator
 
 from .tasks import made_up, reverse, tiny, unmeasured, write_task
@@ -143,6 +145,22 @@ def test_two_processes_learn_from_them(settings: dict[str, Any], tmp_path: Path)
     assert together.data()["diversified"]["helpers"] == 2
     assert together.config.training.processes == 2
     assert all(torch.isfinite(tensor).all() for tensor in together.weights().values())
+
+
+def test_passes_are_those_over_the_pairs_given(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Helpers give more to learn from, and no more time."""
+    passes = merge(settings, {"training": {"steps": None, "epochs": 3}})
+    alone = run.train(settings=merge(passes, {"training": {"diversify": 0}}), out=tmp_path / "alone")
+    helped = run.train(settings=passes, out=tmp_path / "helped")
+    assert helped.config.training.steps == alone.config.training.steps
+    assert helped.read_log()[-1]["step"] == alone.read_log()[-1]["step"]
+    assert len(corpus_of(helped).store) > len(corpus_of(alone).store)
+
+
+def test_helpers_of_many_passes_have_none_themselves() -> None:
+    training = TrainingConfig(diversify=1, helper_epochs=150)
+    assert choose("auto", pairs=29_000, passes=150)["training"]["diversify"] == 1
+    assert helper_settings(training, pairs=29_000, seed=1)["training"]["diversify"] == 0
 
 
 def test_only_what_begins_with_nothing_has_helpers(settings: dict[str, Any], undisturbed: Bundle) -> None:

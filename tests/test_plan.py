@@ -89,7 +89,7 @@ def corpus_of(pairs: int, tokens: int) -> Any:
 
 def test_the_time_there_is_does_not_refuse_an_optimizer() -> None:
     """Adam has no decay, which auto gives where there is time for many passes."""
-    for optimizer, decay in (("adam", 0.0), ("adamw", 0.1)):
+    for optimizer, decay in (("adam", 0.0), ("adamw", 0.2)):
         settings = {"training": {"minutes": 150.0, "optimizer": optimizer}}
         found = resolve(settings, "auto", DataConfig(source="a"), corpus_of(29_000, 1), None, speed=lambda: 1.0)
         assert found.training.weight_decay == decay

@@ -21,6 +21,7 @@ from attendo.reporting import Reporter
 from attendo.storage import sha256, storage_errors
 from attendo.tasks.task import Teach
 from attendo.text.pair import TokenizerPair
+from attendo.training.settings import TrainingConfig
 from attendo.translator import Translator
 
 CHUNK = 20_000  # pairs written at once
@@ -44,12 +45,13 @@ def diversified(prepared: Prepared, config: RunConfig, *, beside: Path, teach: T
     directions = {"forward": (prepared, config.data), "backward": (_turned(prepared), _turned_data(config.data))}
     made: list[tuple[Texts, Texts]] = []
     helpers: list[Bundle] = []
-    for number in range(1, training.diversify + 1):
+    for number in range(training.diversify):
+        settings = helper_settings(training, pairs=prepared.facts["pairs"]["kept"], seed=config.seed + number)
         for direction, (corpus, data) in directions.items():
             reporter.say(f"Helper {len(helpers) + 1} of {2 * training.diversify}, {direction}:")
-            path = beside.with_name(f"{beside.name}.{direction}-{number}")
+            path = beside.with_name(f"{beside.name}.{direction}-{number + 1}")
             try:
-                helpers.append(teach(_settings(config, prepared, number), data, corpus, path))
+                helpers.append(teach(settings, data, corpus, path))
             except Interrupted as error:
                 raise Interrupted(
                     "Stopped and saved while a helper was trained. Give the same command once more: it goes on there.",
@@ -64,17 +66,17 @@ def diversified(prepared: Prepared, config: RunConfig, *, beside: Path, teach: T
     return extended
 
 
-def _settings(config: RunConfig, prepared: Prepared, number: int) -> dict[str, Any]:
+def helper_settings(training: TrainingConfig, *, pairs: int, seed: int) -> dict[str, Any]:
     """What `auto` chooses for so many passes, whatever the run itself is to be."""
-    training = config.training
-    chosen = choose("auto", pairs=prepared.facts["pairs"]["kept"], passes=training.helper_epochs)
+    chosen = choose("auto", pairs=pairs, passes=training.helper_epochs)
     chosen["training"] |= {
         "epochs": training.helper_epochs,
         "processes": training.processes,
         "threads": training.threads,
         "mixed_precision": training.mixed_precision,
+        "diversify": 0,  # helpers have none
     }
-    return {**chosen, "seed": config.seed + number - 1}
+    return {**chosen, "seed": seed}
 
 
 def _translations(helper: Bundle, corpus: Prepared, reporter: Reporter) -> Texts:
