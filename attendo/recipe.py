@@ -178,10 +178,9 @@ def choose(
             model |= {"tie_embeddings": "none"}
             training |= {"batch_tokens": 1024, "learning_rate": 0.005, "warmup_steps": 300, "embeddings": "related"}
         else:
-            training |= {"optimizer": "muon", "weight_decay": 0.1, "label_smoothing": 0.2}
+            training |= {"optimizer": "muon", "weight_decay": 0.4, "label_smoothing": 0.2}
         if FEW_PASSES <= passes < SEVERAL_PASSES:  # ahead at first, behind later
             model |= {"positions": "sinusoidal-concatenated"}
-            training |= {"weight_decay": 0.4}
         if passes >= MANY_PASSES and pairs >= ENOUGH_PAIRS:
             model |= {"d_model": 192, "d_ff": 512}
             training |= {"learning_rate": 0.0033, "weight_decay": 0.2, "diversify": 1}

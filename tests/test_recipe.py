@@ -92,7 +92,7 @@ def test_a_small_model_has_silu_and_for_several_passes_positions_beside_the_embe
 def test_what_is_read_often_is_kept_from_being_learned_by_heart() -> None:
     cases = (29_000, FEW_PASSES - 1), (29_000, FEW_PASSES), (29_000, 45), (29_000, 119), (29_000, 120), (19_999, 120)
     found = [config_of("auto", pairs=pairs, passes=passes).training for pairs, passes in cases]
-    assert [training.weight_decay for training in found] == [0.0, 0.4, 0.1, 0.1, 0.2, 0.1]
+    assert [training.weight_decay for training in found] == [0.0, 0.4, 0.4, 0.4, 0.2, 0.4]
     assert [training.label_smoothing for training in found] == [0.1, *5 * [0.2]]
     assert [training.optimizer for training in found] == ["adam", *5 * ["muon"]]
     assert [training.r_drop for training in found] == [*5 * [0.0], 3.0]
