@@ -26,7 +26,7 @@ from attendo.bundle import (
     weights_of,
 )
 from attendo.card import subject, write_card
-from attendo.config import from_dict, merge
+from attendo.config import from_dict, merge, to_dict
 from attendo.data.loader import Pairs
 from attendo.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError
 from attendo.evaluation.report import training_report
@@ -112,6 +112,7 @@ def _train(
     path = Path(out) if out is not None else next_folder(data)
     require_new(path)
 
+    machine.ready(device)  # before any work is done
     tokenizer = from_dict(TokenizerConfig, settings.get("tokenizer", {}), where="tokenizer.")
     corpus = task.prepare(data, tokenizer, start, path.parent / ".cache", reporter)
     return _train_on(corpus, data, settings, preset, start, path, device, reporter, team, began)
@@ -166,7 +167,7 @@ def _train_on(
 
     def teach(settings: Mapping[str, Any], data: DataConfig, corpus: Corpus, path: Path) -> Bundle:
         if path.exists():
-            return _gone_on(path, corpus, device, reporter, team)
+            return _gone_on(path, settings, corpus, device, reporter, team)
         return _train_on(corpus, data, settings, "tiny", None, path, device, reporter, team, time.monotonic())
 
     before = generators()
@@ -194,10 +195,19 @@ def _train_on(
     return _Run(bundle, config, task, model, corpus, pairs, device, chosen_device, team, reporter).go(Progress())
 
 
-def _gone_on(path: Path, corpus: Corpus, device: machine.DeviceName, reporter: Reporter, team: Team) -> Bundle:
-    """A helper that was trained before, or begun."""
+def _gone_on(
+    path: Path,
+    settings: Mapping[str, Any],
+    corpus: Corpus,
+    device: machine.DeviceName,
+    reporter: Reporter,
+    team: Team,
+) -> Bundle:
+    """What was trained before with these settings on this corpus, or begun."""
     bundle = open_bundle(path)
-    if bundle.data().get("store") != corpus.folder.name:
+    had, wanted = to_dict(bundle.config.training), settings["training"]
+    same = bundle.config.seed == settings["seed"] and all(had[key] == value for key, value in wanted.items())
+    if not same or bundle.data().get("store") != corpus.folder.name:
         raise BundleError(f"{path} exists already. Choose another folder with --out, or remove it first.")
     return bundle if bundle.scores() else _resume(path, device, reporter, team)
 

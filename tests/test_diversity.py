@@ -132,6 +132,12 @@ def test_what_is_in_the_way_of_a_helper_stays(settings: dict[str, Any], undistur
     assert not (tmp_path / "run").exists()
 
 
+def test_a_helper_of_another_length_is_in_the_way(settings: dict[str, Any], tmp_path: Path) -> None:
+    stop(lambda reporter: run.train(settings=settings, out=tmp_path / "run", reporter=reporter), 2)
+    with pytest.raises(BundleError, match=r"run\.forward-1 exists already"):
+        run.train(settings=merge(settings, {"training": {"helper_epochs": EPOCHS + 1}}), out=tmp_path / "run")
+
+
 def test_without_what_the_helpers_made_nothing_goes_on(settings: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "run"
     stop(lambda reporter: run.train(settings=settings, out=out, reporter=reporter), 8)
