@@ -171,9 +171,10 @@ def _train_on(
         return _train_on(corpus, data, settings, "tiny", None, path, device, reporter, team, time.monotonic())
 
     before = generators()
-    corpus = task.enrich(corpus, replace(config, training=pace.training), path, teach, reporter)
+    enriched = task.enrich(corpus, replace(config, training=pace.training), path, teach, reporter)
     restore_generators(before)
-    pairs = task.examples(corpus, config)
+    pairs = given if enriched is corpus else task.examples(enriched, config)
+    corpus = enriched
     allowed = seconds_left(config.training, gone=time.monotonic() - began)
     config = replace(config, training=bounded(pace.training, pace.seconds))
     facts = {

@@ -134,14 +134,15 @@ def prepare(
             "validation_dropped": max(0, len(given_valid) - len(valid)),
         }
         writer.finish({"facts": facts, "valid": valid, "tokenizers": tokenizers.files()})
+    return just_prepared(folder)
+
+
+def just_prepared(folder: Path) -> Prepared:
+    """The corpus that was put into a folder a moment ago."""
     prepared = open_prepared(folder)
     if prepared is None:
-        raise vanished(folder)
+        raise DataError(f"the tokenised corpus in {folder} vanished while it was in use. Start again.")
     return prepared
-
-
-def vanished(folder: Path) -> DataError:
-    return DataError(f"the tokenised corpus in {folder} vanished while it was in use. Start again.")
 
 
 def open_prepared(folder: Path) -> Prepared | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attendo.bundle import Bundle
-from attendo.data.prepare import Prepared, open_prepared, vanished
+from attendo.data.prepare import Prepared, just_prepared, open_prepared
 from attendo.data.store import Side, StoreWriter
 from attendo.errors import Interrupted
 from attendo.recipe import DataConfig, RunConfig, choose
@@ -141,7 +141,4 @@ def _stored(prepared: Prepared, sources: Texts, targets: Texts, folder: Path) ->
         for first in range(0, len(sources), CHUNK):
             writer.append(sources[first : first + CHUNK], targets[first : first + CHUNK])
         writer.finish({"facts": prepared.facts, "valid": prepared.valid, "tokenizers": prepared.tokenizers.files()})
-    stored = open_prepared(folder)
-    if stored is None:
-        raise vanished(folder)
-    return stored
+    return just_prepared(folder)
